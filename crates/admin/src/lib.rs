@@ -1,0 +1,1 @@
+//! The admin listener's answers: health, readiness, metrics, configuration, upstreams.

@@ -1,0 +1,1 @@
+//! A codec over a socket, server and client side.

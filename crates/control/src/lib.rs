@@ -1,0 +1,1 @@
+//! From the model to the running snapshot: build, watch, swap, drain.

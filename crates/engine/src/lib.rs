@@ -1,0 +1,1 @@
+//! One exchange: route, action, upstream, retry, answer, log.

@@ -1,0 +1,157 @@
+//! What goes wrong on the data path, who is to blame, and whether trying again is allowed.
+
+/// Who caused a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The client, or the way to it.
+    Downstream,
+    /// The origin, or the way to it.
+    Upstream,
+    /// This gateway.
+    Internal,
+}
+
+/// Whether the same request may be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Retry {
+    /// Never.
+    Never,
+    /// Only if repeating does no harm: the request may have reached the origin.
+    IfIdempotent,
+    /// Always: not one byte of the request was sent.
+    Always,
+}
+
+/// The rule of RFC 9112 or 9110 that a message broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Syntax {
+    /// The request line (RFC 9112, 3).
+    RequestLine,
+    /// The status line (RFC 9112, 4).
+    StatusLine,
+    /// A version other than HTTP/1.0 and HTTP/1.1 (RFC 9112, 2.3).
+    Version,
+    /// The request target (RFC 9112, 3.2).
+    Target,
+    /// A path that has no normal form (RFC 3986, 2.1).
+    Path,
+    /// A field name, or white space before its colon (RFC 9112, 5.1).
+    FieldName,
+    /// A field value: NUL, CR, LF or another control character (RFC 9110, 5.5).
+    FieldValue,
+    /// A line folded by leading white space (RFC 9112, 5.2).
+    FoldedLine,
+    /// A line that ends without CRLF (RFC 9112, 2.2).
+    LineEnd,
+    /// `Host` missing, repeated or no host (RFC 9112, 3.2).
+    Host,
+    /// `Content-Length` that is no number, repeated with other values, or beside
+    /// `Transfer-Encoding` (RFC 9112, 6.3).
+    ContentLength,
+    /// `Transfer-Encoding` that this gateway does not know or that does not end in one `chunked`
+    /// (RFC 9112, 6.1).
+    TransferEncoding,
+    /// A chunk size, extension or end (RFC 9112, 7.1).
+    Chunk,
+    /// A trailer field that may not be one (RFC 9110, 6.5.1).
+    Trailer,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    /// The message broke a rule.
+    Malformed(Syntax),
+    /// Head larger than the limit.
+    HeadTooLarge,
+    /// More fields than the limit.
+    TooManyFields,
+    /// Request target longer than the limit.
+    TargetTooLong,
+    /// Content larger than the route allows.
+    BodyTooLarge,
+    /// An expectation other than `100-continue`.
+    UnknownExpectation,
+    /// A method this gateway does not implement (CONNECT).
+    MethodNotImplemented,
+    /// The head, the content or the taking of the answer made no progress in time.
+    TimedOut,
+    /// The peer closed or reset the connection in the middle of a message.
+    Closed,
+    /// The peer reset the connection.
+    Reset,
+    /// No route matches.
+    NoRoute,
+    /// A route matches but for its method.
+    MethodNotAllowed,
+    /// The upstream has no server: none configured, or its name resolves to nothing.
+    NoServer,
+    /// A connection could not be opened.
+    ConnectFailed,
+    /// A connection was not opened in time.
+    ConnectTimedOut,
+    /// The origin did not begin to answer in time.
+    ResponseTimedOut,
+    /// The gateway is out of something (file descriptors, space for fields).
+    Exhausted,
+    /// A panic or a broken invariant, caught.
+    Broken,
+}
+
+impl FaultKind {
+    /// The reason as it stands in log and metrics; one word, stable.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "malformed",
+            Self::HeadTooLarge => "head_too_large",
+            Self::TooManyFields => "too_many_fields",
+            Self::TargetTooLong => "target_too_long",
+            Self::BodyTooLarge => "body_too_large",
+            Self::UnknownExpectation => "unknown_expectation",
+            Self::MethodNotImplemented => "method_not_implemented",
+            Self::TimedOut => "timed_out",
+            Self::Closed => "closed",
+            Self::Reset => "reset",
+            Self::NoRoute => "no_route",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::NoServer => "no_server",
+            Self::ConnectFailed => "connect_failed",
+            Self::ConnectTimedOut => "connect_timed_out",
+            Self::ResponseTimedOut => "response_timed_out",
+            Self::Exhausted => "exhausted",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// A fault on the data path. One function of the engine maps it to status, log level and metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fault {
+    /// Who caused it.
+    pub side: Side,
+    /// What happened.
+    pub kind: FaultKind,
+    /// Whether trying again is allowed.
+    pub retry: Retry,
+}
+
+impl Fault {
+    /// The client's fault; never tried again.
+    #[must_use]
+    pub const fn downstream(kind: FaultKind) -> Self {
+        Self { side: Side::Downstream, kind, retry: Retry::Never }
+    }
+
+    /// The origin's fault.
+    #[must_use]
+    pub const fn upstream(kind: FaultKind, retry: Retry) -> Self {
+        Self { side: Side::Upstream, kind, retry }
+    }
+
+    /// Our own fault; never tried again.
+    #[must_use]
+    pub const fn internal(kind: FaultKind) -> Self {
+        Self { side: Side::Internal, kind, retry: Retry::Never }
+    }
+}

@@ -1,0 +1,229 @@
+//! Field lines: their bytes in one piece and spans into them.
+
+use crate::span::offset;
+use crate::{FieldId, Span};
+
+/// One field line inside the bytes of its [`Fields`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// What the name means to the gateway.
+    pub id: FieldId,
+    /// The name, as it was sent.
+    pub name: Span,
+    /// The value without surrounding white space.
+    pub value: Span,
+    /// One past the line's CRLF; the line starts where the name does.
+    pub line_end: u32,
+}
+
+impl Field {
+    /// The whole line, CRLF included.
+    #[must_use]
+    #[inline]
+    pub const fn line(&self) -> Span {
+        Span::new(self.name.start, self.line_end)
+    }
+}
+
+/// The place for fields is used up: 64 KiB of lines, or more fields than a head may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceExhausted;
+
+/// The field lines of one head or of one trailer section.
+///
+/// `bytes` holds whatever precedes the lines too (the request or status line of HTTP/1.1), so that a
+/// decoder can hand over a head with one copy. Lines keep the form `name: value CRLF`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    bytes: Vec<u8>,
+    lines: Vec<Field>,
+}
+
+/// No head or trailer section grows beyond this many bytes, whoever adds to it.
+const SPACE: usize = 256 * 1024;
+
+impl Fields {
+    /// Without any line.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { bytes: Vec::new(), lines: Vec::new() }
+    }
+
+    /// Forgets all lines and bytes, keeps the memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.lines.clear();
+    }
+
+    /// Gives memory back that a rare large head needed, so that a recycled one stays small.
+    pub fn shrink(&mut self, bytes: usize) {
+        if self.bytes.capacity() > bytes {
+            self.clear();
+            self.bytes.shrink_to(bytes);
+        }
+    }
+
+    /// For decoders: replaces everything by a head's bytes; lines follow with [`Fields::push_line`].
+    #[inline]
+    pub fn start(&mut self, bytes: &[u8]) {
+        self.clear();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// For decoders: adds raw bytes behind the present ones and says where they are.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if the bytes do not fit any more.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<Span, SpaceExhausted> {
+        let start = self.bytes.len();
+        if start + bytes.len() > SPACE {
+            return Err(SpaceExhausted);
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(Span::at(start, self.bytes.len()))
+    }
+
+    /// For decoders: adds a line whose bytes are already there.
+    #[inline]
+    pub fn push_line(&mut self, line: Field) {
+        self.lines.push(line);
+    }
+
+    /// For decoders: the table of lines, to fill while parsing the bytes that [`Fields::start`] will
+    /// be given.
+    #[inline]
+    pub fn lines_mut(&mut self) -> &mut Vec<Field> {
+        &mut self.lines
+    }
+
+    /// For decoders: sets the bytes that the lines already in the table point into.
+    #[inline]
+    pub fn set_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Adds a line. Name and value must be valid (RFC 9110, 5.1 and 5.5): callers pass constants,
+    /// configuration that was checked, or what a decoder let through.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if the line does not fit any more.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), SpaceExhausted> {
+        let start = self.bytes.len();
+        if start + name.len() + value.len() + 4 > SPACE {
+            return Err(SpaceExhausted);
+        }
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(b": ");
+        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(b"\r\n");
+        let value_start = start + name.len() + 2;
+        self.lines.push(Field {
+            id: FieldId::of(name),
+            name: Span::at(start, start + name.len()),
+            value: Span::at(value_start, value_start + value.len()),
+            line_end: offset(self.bytes.len()),
+        });
+        Ok(())
+    }
+
+    /// Takes every line with this meaning out.
+    pub fn remove(&mut self, id: FieldId) {
+        for line in self.lines.iter_mut().filter(|line| line.id == id) {
+            line.id = FieldId::Removed;
+        }
+    }
+
+    /// The lines in the order they came, removed ones included (see [`FieldId::Removed`]).
+    #[must_use]
+    #[inline]
+    pub fn lines(&self) -> &[Field] {
+        &self.lines
+    }
+
+    /// All bytes that spans of this head point into.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes of a span, empty if it does not lie within.
+    #[must_use]
+    #[inline]
+    pub fn slice(&self, span: Span) -> &[u8] {
+        span.of(&self.bytes)
+    }
+
+    /// Name and value of each line that was not removed.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.lines
+            .iter()
+            .filter(|line| line.id != FieldId::Removed)
+            .map(|line| (self.slice(line.name), self.slice(line.value)))
+    }
+
+    /// The value of the first line with this meaning.
+    #[must_use]
+    pub fn value(&self, id: FieldId) -> Option<&[u8]> {
+        self.values(id).next()
+    }
+
+    /// The values of all lines with this meaning, in order.
+    pub fn values(&self, id: FieldId) -> impl Iterator<Item = &[u8]> {
+        self.lines.iter().filter(move |line| line.id == id).map(|line| self.slice(line.value))
+    }
+
+    /// The values of all lines of this name, compared without case.
+    pub fn values_of<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        self.iter().filter(move |(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// Whether a comma-separated list field (RFC 9110, 5.6.1) holds `token`, compared without case.
+    #[must_use]
+    pub fn lists(&self, id: FieldId, token: &[u8]) -> bool {
+        self.values(id)
+            .flat_map(|value| value.split(|&byte| byte == b','))
+            .any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pushed_lines_are_found_by_meaning_and_name() {
+        let mut fields = Fields::new();
+        fields.start(b"GET / HTTP/1.1\r\n");
+        fields.push(b"Host", b"a.example").unwrap();
+        fields.push(b"X-One", b"1").unwrap();
+        fields.push(b"x-one", b"2").unwrap();
+        assert_eq!(fields.value(FieldId::Host), Some(&b"a.example"[..]));
+        assert_eq!(fields.values_of(b"X-ONE").collect::<Vec<_>>(), [b"1", b"2"]);
+        assert_eq!(fields.slice(fields.lines()[1].line()), b"X-One: 1\r\n");
+        fields.remove(FieldId::Host);
+        assert_eq!(fields.value(FieldId::Host), None);
+        assert_eq!(fields.iter().count(), 2);
+    }
+
+    #[test]
+    fn list_members_compare_without_case_and_space() {
+        let mut fields = Fields::new();
+        fields.push(b"Connection", b"keep-alive , Upgrade").unwrap();
+        fields.push(b"Connection", b"x-hop").unwrap();
+        for (token, found) in [("upgrade", true), ("X-Hop", true), ("keep", false)] {
+            assert_eq!(fields.lists(FieldId::Connection, token.as_bytes()), found, "{token}");
+        }
+    }
+
+    #[test]
+    fn space_is_bounded() {
+        let mut fields = Fields::new();
+        let large = vec![b'x'; SPACE];
+        assert_eq!(fields.push(b"a", &large), Err(SpaceExhausted));
+        assert_eq!(fields.append(&large), Ok(Span::at(0, SPACE)));
+        assert_eq!(fields.append(b"y"), Err(SpaceExhausted));
+    }
+}

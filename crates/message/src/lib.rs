@@ -1,0 +1,22 @@
+//! The words every other crate speaks: request and response heads, field lines, faults.
+//!
+//! A head is kept as the bytes of its field lines plus spans into them: nothing is copied per field,
+//! unchanged lines are forwarded as they stand, and a recycled head allocates nothing.
+
+mod fault;
+mod field;
+mod fields;
+mod method;
+mod path;
+mod request;
+mod response;
+mod span;
+
+pub use fault::{Fault, FaultKind, Retry, Side, Syntax};
+pub use field::FieldId;
+pub use fields::{Field, Fields, SpaceExhausted};
+pub use method::Method;
+pub use path::{PathForm, PathProblem, normalize_path};
+pub use request::{BodyLength, Expectation, Persistence, RequestHead, TargetForm, Version};
+pub use response::ResponseHead;
+pub use span::Span;

@@ -1,0 +1,168 @@
+//! The head of a request, whatever protocol it came by.
+
+use crate::{Fields, Method, Span};
+
+/// Protocol version a message was received in, as far as its meaning depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0: no chunked coding, no interim responses, closes by default.
+    Http10,
+    /// HTTP/1.1 and what has at least its abilities.
+    #[default]
+    Http11,
+}
+
+/// How long a message's content is (RFC 9112, section 6.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BodyLength {
+    /// There is none.
+    #[default]
+    Empty,
+    /// So many bytes.
+    Known(u64),
+    /// Delimited by the protocol's own frames (chunks in HTTP/1.1); trailers may follow.
+    Framed,
+    /// Until the connection closes; responses only.
+    UntilClose,
+}
+
+/// Whether the sender means to go on using the connection (RFC 9112, section 9.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Persistence {
+    /// More may follow.
+    #[default]
+    KeepAlive,
+    /// This is the last message.
+    Close,
+}
+
+/// What the request expects before it sends its content (RFC 9110, 10.1.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expectation {
+    /// Nothing.
+    #[default]
+    None,
+    /// An interim 100 (Continue), or a final answer.
+    Continue,
+    /// Something this gateway does not know: 417.
+    Unknown,
+}
+
+/// The form of the request target (RFC 9112, section 3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TargetForm {
+    /// `/path?query`
+    #[default]
+    Origin,
+    /// `http://host/path?query`
+    Absolute,
+    /// `host:port`, CONNECT only.
+    Authority,
+    /// `*`, OPTIONS only.
+    Asterisk,
+}
+
+/// The head of a request. All spans point into `fields.bytes()`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestHead {
+    /// The method.
+    pub method: Method,
+    /// The method's text.
+    pub method_text: Span,
+    /// Form of the target.
+    pub form: TargetForm,
+    /// The target as it is forwarded: path and query as the client wrote them, or `*`.
+    pub target: Span,
+    /// The path as it is matched: escapes of unreserved characters decoded, dot segments and
+    /// repeated slashes removed. Equal to the start of `target` for nearly every request.
+    pub path: Span,
+    /// The query, without its question mark; empty if there is none.
+    pub query: Span,
+    /// Host and port the client asked for: of the target if absolute, else of `Host`
+    /// (RFC 9112, 3.2.2 and 3.3).
+    pub authority: Span,
+    /// Received version.
+    pub version: Version,
+    /// Length of the content that follows.
+    pub body: BodyLength,
+    /// Whether the client means to go on after this request.
+    pub persistence: Persistence,
+    /// What the client waits for before it sends content.
+    pub expectation: Expectation,
+    /// Field lines.
+    pub fields: Fields,
+}
+
+impl RequestHead {
+    /// An empty head, to be filled by a decoder.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The method as it was sent.
+    #[must_use]
+    pub fn method_text(&self) -> &[u8] {
+        self.fields.slice(self.method_text)
+    }
+
+    /// The target to forward.
+    #[must_use]
+    pub fn target(&self) -> &[u8] {
+        self.fields.slice(self.target)
+    }
+
+    /// The path to match.
+    #[must_use]
+    #[inline]
+    pub fn path(&self) -> &[u8] {
+        self.fields.slice(self.path)
+    }
+
+    /// The query without its question mark.
+    #[must_use]
+    pub fn query(&self) -> &[u8] {
+        self.fields.slice(self.query)
+    }
+
+    /// Host and port the client asked for.
+    #[must_use]
+    #[inline]
+    pub fn authority(&self) -> &[u8] {
+        self.fields.slice(self.authority)
+    }
+
+    /// The host of the authority without port; an IPv6 address keeps its brackets.
+    #[must_use]
+    #[inline]
+    pub fn host(&self) -> &[u8] {
+        let authority = self.authority();
+        let after_address = authority.iter().rposition(|&byte| byte == b']').map_or(0, |at| at + 1);
+        let port = authority
+            .get(after_address..)
+            .and_then(|rest| rest.iter().position(|&byte| byte == b':'))
+            .map_or(authority.len(), |colon| after_address + colon);
+        authority.get(..port).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_leaves_the_port_out() {
+        let cases = [
+            ("a.example", "a.example"),
+            ("a.example:80", "a.example"),
+            ("[::1]", "[::1]"),
+            ("[::1]:8080", "[::1]"),
+            ("", ""),
+        ];
+        for (authority, host) in cases {
+            let mut head = RequestHead::new();
+            head.authority = head.fields.append(authority.as_bytes()).unwrap();
+            assert_eq!(head.host(), host.as_bytes(), "{authority}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Counters, histograms and access-log records, kept per worker and summed when asked.

@@ -1,0 +1,1 @@
+//! The only sockets, files, timers, threads and clocks of the program.

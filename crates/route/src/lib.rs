@@ -1,0 +1,1 @@
+//! The compiled match table from a request head to a route.

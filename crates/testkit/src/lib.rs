@@ -1,0 +1,1 @@
+//! Origins, byte scripts and clients for the tests.

@@ -1,0 +1,1 @@
+//! Protocol codecs: bytes in, bytes out; no socket, no clock.

@@ -1,0 +1,3 @@
+//! Tasks of the repository: tidy, generate, bench.
+
+fn main() {}
