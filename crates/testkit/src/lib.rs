@@ -1,1 +1,36 @@
-//! Origins, byte scripts and clients for the tests.
+//! Origins, byte scripts, name servers and a driver of the real program, for tests over real sockets.
+//!
+//! Everything here is bound by [`PATIENCE`], so that a test fails with what it saw instead of hanging.
+//! Nothing waits for a fixed time: the program's own lines, answers and closed sockets are what is waited for.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::as_conversions,
+    reason = "a test tool: a failed expectation is its way of failing the test that uses it"
+)]
+
+pub mod behaviour;
+pub mod case;
+mod deadline;
+mod exchange;
+mod names;
+mod origin;
+mod program;
+mod request;
+mod response;
+mod scratch;
+mod script;
+mod stream;
+
+pub use deadline::{Deadline, PATIENCE};
+pub use exchange::{After, Exchange};
+pub use names::{NameServer, Resolution};
+pub use origin::{Behaviour, Gate, Origin};
+pub use program::{Finished, Lines, Refused, Signal, Sluice, binary, run};
+pub use request::{Body, Received};
+pub use response::{Asked, End, Fields, Framing, Interim, Malformed, Parsed, Response, parse};
+pub use scratch::Scratch;
+pub use script::{ByteScript, Failure, State, ask, get};
+pub use stream::Stream;

@@ -1,0 +1,301 @@
+//! Byte scripts as data: what is sent, what must come back, and why.
+//!
+//! ```text
+//! # a comment
+//! case: both framings
+//! why: RFC 9112 6.3: Content-Length beside Transfer-Encoding is refused
+//! > POST /echo HTTP/1.1          a line and its CRLF
+//! | 0\r\n\r\n                    bytes as they are, no CRLF; escapes \r \n \t \0 \\ \xHH
+//! > X: {a*9000}                  a byte repeated; {a..z*N} repeats a piece of text
+//! shut                           the client sends FIN here
+//! = 400 closed                   statuses in their order, then what becomes of the connection
+//! asks: HEAD GET                 methods of the requests that are answered; GET when not said
+//! has: 1 Allow: GET              the first answer has this field with this value
+//! lacks: 1 Date                  the first answer has no such field
+//! body: 2 text                   the second answer's body is this text (same escapes)
+//! interim: 1 100                 1xx statuses before the first answer
+//! origin: 0                      so many complete requests reach the origin
+//! ```
+
+use crate::response::Asked;
+
+/// What becomes of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// A further request is answered.
+    Open,
+    /// FIN.
+    Closed,
+    /// 101 has made it a tunnel; nothing is looked at afterwards.
+    Tunnel,
+}
+
+/// Something more that an answer must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// It has this field with this value.
+    Has(String, String),
+    /// It has no field of this name.
+    Lacks(String),
+    /// Its body is this.
+    Body(Vec<u8>),
+    /// These interim answers came before it.
+    Interim(Vec<u16>),
+}
+
+/// A step of the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Sends bytes.
+    Send(Vec<u8>),
+    /// Sends FIN.
+    Shut,
+}
+
+/// One script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// What it is called in a failure.
+    pub name: String,
+    /// The line of the file it begins at, for finding it.
+    pub line: usize,
+    /// The rule that demands the outcome.
+    pub why: String,
+    /// What the client does.
+    pub steps: Vec<Step>,
+    /// The statuses that must come back, with what they answer.
+    pub answers: Vec<(Asked, u16)>,
+    /// What becomes of the connection.
+    pub then: Then,
+    /// Checks of the answer with this index, counted from 0.
+    pub checks: Vec<(usize, Check)>,
+    /// How many complete requests reach the origin, when it matters.
+    pub origin: Option<usize>,
+}
+
+/// Reads a file of cases.
+///
+/// # Errors
+/// The line and what is wrong with it.
+pub fn parse(text: &str) -> Result<Vec<Case>, String> {
+    let mut cases: Vec<Draft> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix("case: ") {
+            cases.push(Draft::new(name, number));
+            continue;
+        }
+        let case = cases.last_mut().ok_or(format!("line {number}: before the first case"))?;
+        case.take(line).map_err(|why| format!("line {number}: {why}"))?;
+    }
+    cases.into_iter().map(Draft::finish).collect()
+}
+
+struct Draft {
+    case: Case,
+    statuses: Vec<u16>,
+    then: Option<Then>,
+    asks: Vec<Asked>,
+}
+
+impl Draft {
+    fn new(name: &str, line: usize) -> Self {
+        let case = Case {
+            name: name.trim().to_owned(),
+            line,
+            why: String::new(),
+            steps: Vec::new(),
+            answers: Vec::new(),
+            then: Then::Open,
+            checks: Vec::new(),
+            origin: None,
+        };
+        Self { case, statuses: Vec::new(), then: None, asks: Vec::new() }
+    }
+
+    fn take(&mut self, line: &str) -> Result<(), String> {
+        if line == ">" {
+            self.send(b"\r\n".to_vec());
+        } else if let Some(text) = line.strip_prefix("> ") {
+            let mut bytes = unescape(text)?;
+            bytes.extend_from_slice(b"\r\n");
+            self.send(bytes);
+        } else if let Some(text) = line.strip_prefix("| ") {
+            self.send(unescape(text)?);
+        } else if line == "shut" {
+            self.case.steps.push(Step::Shut);
+        } else if let Some(text) = line.strip_prefix("= ") {
+            self.expect(text)?;
+        } else {
+            let (key, value) = line.split_once(": ").ok_or("neither bytes nor `key: value`")?;
+            self.set(key, value)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, bytes: Vec<u8>) {
+        match self.case.steps.last_mut() {
+            Some(Step::Send(sent)) => sent.extend_from_slice(&bytes),
+            _ => self.case.steps.push(Step::Send(bytes)),
+        }
+    }
+
+    fn expect(&mut self, text: &str) -> Result<(), String> {
+        for word in text.split_whitespace() {
+            match word {
+                "open" => self.then = Some(Then::Open),
+                "closed" => self.then = Some(Then::Closed),
+                "tunnel" => self.then = Some(Then::Tunnel),
+                status => self.statuses.push(parse_number(status)?),
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "why" => value.clone_into(&mut self.case.why),
+            "origin" => self.case.origin = Some(parse_number(value)?),
+            "asks" => self.asks = value.split_whitespace().map(asked).collect(),
+            "has" | "lacks" | "body" | "interim" => {
+                let (which, rest) = value.split_once(' ').unwrap_or((value, ""));
+                let index: usize = parse_number(which)?;
+                let index = index.checked_sub(1).ok_or("answers are counted from 1")?;
+                self.case.checks.push((index, check(key, rest)?));
+            }
+            other => return Err(format!("unknown key {other}")),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Case, String> {
+        let place = format!("line {}: case {}", self.case.line, self.case.name);
+        self.case.then = self.then.ok_or(format!("{place}: no `=` line"))?;
+        if self.case.why.is_empty() {
+            return Err(format!("{place}: no `why:`"));
+        }
+        if self.case.steps.is_empty() {
+            return Err(format!("{place}: sends nothing"));
+        }
+        if self.case.checks.iter().any(|(index, _)| *index >= self.statuses.len()) {
+            return Err(format!("{place}: a check of an answer that is not expected"));
+        }
+        let asks = self.asks.into_iter().chain(std::iter::repeat(Asked::Get));
+        self.case.answers = asks.zip(self.statuses).collect();
+        Ok(self.case)
+    }
+}
+
+fn asked(method: &str) -> Asked {
+    match method {
+        "HEAD" => Asked::Head,
+        "CONNECT" => Asked::Connect,
+        _ => Asked::Get,
+    }
+}
+
+fn parse_number<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+    text.trim().parse().map_err(|_| format!("not a number: {text}"))
+}
+
+fn check(key: &str, text: &str) -> Result<Check, String> {
+    match key {
+        "has" => {
+            let (name, value) = text.split_once(':').ok_or("a field is `Name: value`")?;
+            Ok(Check::Has(name.trim().to_owned(), value.trim().to_owned()))
+        }
+        "lacks" => Ok(Check::Lacks(text.trim().to_owned())),
+        "body" => Ok(Check::Body(unescape(text)?)),
+        _ => {
+            Ok(Check::Interim(text.split_whitespace().map(parse_number).collect::<Result<_, _>>()?))
+        }
+    }
+}
+
+/// Text with `\r \n \t \0 \\ \{ \xHH` and `{text*N}` to bytes.
+fn unescape(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['\\', '{']) {
+        bytes.extend_from_slice(&rest.as_bytes()[..at]);
+        let special = &rest[at..];
+        let (piece, used) =
+            if special.starts_with('{') { repeat(special)? } else { escape(special)? };
+        bytes.extend_from_slice(&piece);
+        rest = &special[used..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    Ok(bytes)
+}
+
+fn escape(text: &str) -> Result<(Vec<u8>, usize), String> {
+    let byte = match text.as_bytes().get(1) {
+        Some(b'r') => b'\r',
+        Some(b'n') => b'\n',
+        Some(b't') => b'\t',
+        Some(b'0') => 0,
+        Some(b's') => b' ',
+        Some(b'\\') => b'\\',
+        Some(b'{') => b'{',
+        Some(b'x') => {
+            let digits = text.get(2..4).ok_or("\\x wants two digits")?;
+            let byte = u8::from_str_radix(digits, 16).map_err(|_| format!("\\x{digits}"))?;
+            return Ok((vec![byte], 4));
+        }
+        _ => return Err(format!("unknown escape in {text}")),
+    };
+    Ok((vec![byte], 2))
+}
+
+fn repeat(text: &str) -> Result<(Vec<u8>, usize), String> {
+    let end = text.find('}').ok_or("a { without }; write \\{")?;
+    let (piece, count) = text[1..end].rsplit_once('*').ok_or("{text*count}")?;
+    let count: usize = parse_number(count)?;
+    Ok((unescape(piece)?.repeat(count), end + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, Check, Step, Then, parse, unescape};
+
+    #[test]
+    fn reads_a_case_with_everything() {
+        let text = "# words\ncase: one\nwhy: because\n> GET / HTTP/1.1\n>\n| a\\x00\\n\nshut\n\
+            = 200 400 closed\nasks: HEAD\nhas: 1 Allow: GET\nbody: 2 x\\ty\norigin: 0\n";
+        let cases = parse(text).unwrap();
+        let case = &cases[0];
+        assert_eq!(case.steps[0], Step::Send(b"GET / HTTP/1.1\r\n\r\na\0\n".to_vec()));
+        assert_eq!(case.steps[1], Step::Shut);
+        assert_eq!(case.answers, [(Asked::Head, 200), (Asked::Get, 400)]);
+        assert_eq!((case.then, case.origin, case.line), (Then::Closed, Some(0), 2));
+        assert_eq!(case.checks[0], (0, Check::Has("Allow".into(), "GET".into())));
+        assert_eq!(case.checks[1], (1, Check::Body(b"x\ty".to_vec())));
+    }
+
+    #[test]
+    fn refuses_nonsense() {
+        let table = [
+            "> GET",
+            "case: a\nwhy: b\n> x",
+            "case: a\nwhy: b\n= 200 open",
+            "case: a\n> x\n= 200 open",
+            "case: a\nwhy: b\n> x\n= yes open",
+            "case: a\nwhy: b\n> \\q\n= 200 open",
+            "case: a\nwhy: b\n> {x\n= 200 open",
+            "case: a\nwhy: b\n> x\nfoo: bar\n= 200 open",
+            "case: a\nwhy: b\n> x\n= 200 open\nbody: 2 x",
+        ];
+        for text in table {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn repeats_and_escapes() {
+        assert_eq!(unescape("{ab*3}\\{\\s").unwrap(), b"ababab{ ");
+        assert_eq!(unescape("{\\x80*2}").unwrap(), [0x80, 0x80]);
+    }
+}
