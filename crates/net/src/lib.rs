@@ -1,1 +1,27 @@
 //! The only sockets, files, timers, threads and clocks of the program.
+//!
+//! Each worker thread runs one [`Runtime`]: a queue of tasks, an epoll set, a heap of deadlines and a
+//! clock that is read once per turn. Nothing in it is shared with other threads but a mailbox. The
+//! reason for an own loop instead of a general runtime is the price of a kept-alive request: sockets
+//! are registered once, edge-triggered, and never touched again; a read that came back short is not
+//! repeated; no request arms a timer or asks for the time.
+
+mod clock;
+mod connect;
+mod listen;
+mod mailbox;
+mod reactor;
+mod runtime;
+mod stream;
+mod task;
+#[cfg(test)]
+mod tests;
+mod timer;
+
+pub use clock::{Nanos, now, unix_ms};
+pub use connect::connect;
+pub use listen::{Accepted, Binding, Listener, PeerAddress};
+pub use mailbox::{Mailbox, Post, mailbox};
+pub use runtime::{live_tasks, run, spawn, wake_all, yield_now};
+pub use stream::{Endpoint, Stream};
+pub use timer::{Deadline, Elapsed};

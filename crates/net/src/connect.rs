@@ -1,0 +1,52 @@
+//! Connections to origins.
+
+use std::future::poll_fn;
+use std::io;
+
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_tcp_nodelay, socket_error};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect as start, socket_with,
+};
+
+use crate::{Endpoint, Stream};
+
+/// Opens a connection. The caller limits how long it waits.
+///
+/// # Errors
+/// What the kernel says: refused, unreachable, no such socket, out of descriptors.
+pub async fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
+    let (fd, started) = match endpoint {
+        Endpoint::Tcp(address) => {
+            let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let fd = socket(family)?;
+            // Answers of several writes must not wait for the peer's acknowledgement (Nagle).
+            set_tcp_nodelay(&fd, true)?;
+            let started = start(&fd, address);
+            (fd, started)
+        }
+        Endpoint::Unix(path) => {
+            let address = SocketAddrUnix::new(path)?;
+            let fd = socket(AddressFamily::UNIX)?;
+            let started = start(&fd, &address);
+            (fd, started)
+        }
+    };
+    match started {
+        Ok(()) => Stream::new(fd),
+        Err(Errno::INPROGRESS) => {
+            let stream = Stream::new(fd)?;
+            stream.expect_event();
+            poll_fn(|cx| stream.poll_writable(cx)).await;
+            socket_error(stream.fd())?.map_err(io::Error::from)?;
+            Ok(stream)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn socket(family: AddressFamily) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(socket_with(family, SocketType::STREAM, flags, None)?)
+}

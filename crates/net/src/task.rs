@@ -1,0 +1,230 @@
+//! Tasks of one thread and the wakers that make them run again.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use slab::Slab;
+
+/// A future that lives on one thread.
+type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+thread_local! {
+    /// Tasks of this thread that are ready to run. Only their own thread pushes here.
+    static READY: RefCell<VecDeque<usize>> = const { RefCell::new(VecDeque::new()) };
+    /// Identity of the task set of this thread, to tell local wake-ups from foreign ones.
+    static LOCAL: RefCell<Option<Arc<Foreign>>> = const { RefCell::new(None) };
+    /// Socket operations the running task has done since it was called.
+    static SPENT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Socket operations a task may do before others get their turn: without a bound, one fast download
+/// over loopback would never come to a wait.
+const BUDGET: u32 = 64;
+
+/// Counts a socket operation; `Pending` if the task has had its share and must let others run.
+#[inline]
+pub(crate) fn poll_budget(cx: &Context<'_>) -> Poll<()> {
+    let spent = SPENT.get();
+    if spent < BUDGET {
+        SPENT.set(spent + 1);
+        return Poll::Ready(());
+    }
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}
+
+/// Where other threads leave their wake-ups.
+#[derive(Debug)]
+pub(crate) struct Foreign {
+    woken: Mutex<Vec<usize>>,
+    pending: AtomicBool,
+    bell: OwnedFd,
+}
+
+impl Foreign {
+    fn new() -> std::io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Self { woken: Mutex::default(), pending: AtomicBool::new(false), bell })
+    }
+
+    fn push(&self, index: usize) {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(index);
+        if !self.pending.swap(true, Ordering::AcqRel) {
+            // A full eventfd counter still rings; no other error is possible on an open eventfd.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// The descriptor that becomes readable when another thread wakes a task.
+    pub(crate) fn bell(&self) -> &OwnedFd {
+        &self.bell
+    }
+
+    /// Moves foreign wake-ups into the local queue; called when the bell rang.
+    pub(crate) fn take(&self) {
+        let mut count = [0_u8; 8];
+        // Nothing to read means another turn already took it.
+        let _ = rustix::io::read(&self.bell, &mut count);
+        // Cleared before the list is taken: a wake-up that comes in between rings again.
+        self.pending.store(false, Ordering::Release);
+        let woken = std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        READY.with_borrow_mut(|ready| ready.extend(woken));
+    }
+}
+
+/// What a waker points to.
+struct Handle {
+    index: usize,
+    scheduled: AtomicBool,
+    home: Arc<Foreign>,
+}
+
+impl Handle {
+    /// False as well on a thread that is ending: its storage is gone, and so are its tasks.
+    fn is_local(&self) -> bool {
+        LOCAL
+            .try_with(|local| {
+                local.borrow().as_ref().is_some_and(|home| Arc::ptr_eq(home, &self.home))
+            })
+            .unwrap_or(false)
+    }
+}
+
+impl Wake for Handle {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    #[inline]
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.scheduled.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if self.is_local() {
+            READY.with_borrow_mut(|ready| ready.push_back(self.index));
+        } else {
+            self.home.push(self.index);
+        }
+    }
+}
+
+struct Task {
+    /// Absent while the task runs.
+    future: Option<LocalFuture>,
+    waker: Waker,
+    handle: Arc<Handle>,
+}
+
+/// All tasks of one thread.
+pub(crate) struct Tasks {
+    slots: RefCell<Slab<Task>>,
+    home: Arc<Foreign>,
+}
+
+impl Tasks {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let home = Arc::new(Foreign::new()?);
+        LOCAL.with_borrow_mut(|local| *local = Some(Arc::clone(&home)));
+        Ok(Self { slots: RefCell::default(), home })
+    }
+
+    pub(crate) fn foreign(&self) -> &Foreign {
+        &self.home
+    }
+
+    pub(crate) fn spawn(&self, future: LocalFuture) {
+        let mut slots = self.slots.borrow_mut();
+        let entry = slots.vacant_entry();
+        let handle = Arc::new(Handle {
+            index: entry.key(),
+            scheduled: AtomicBool::new(true),
+            home: Arc::clone(&self.home),
+        });
+        READY.with_borrow_mut(|ready| ready.push_back(entry.key()));
+        entry.insert(Task {
+            future: Some(future),
+            waker: Waker::from(Arc::clone(&handle)),
+            handle,
+        });
+    }
+
+    /// Number of tasks that have not ended.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.borrow().len()
+    }
+
+    /// Makes every task run once, so that each sees a change of the worker's state.
+    pub(crate) fn wake_all(&self) {
+        let wakers: Vec<Waker> =
+            self.slots.borrow().iter().map(|(_, task)| task.waker.clone()).collect();
+        wakers.iter().for_each(Waker::wake_by_ref);
+    }
+
+    /// Runs the tasks that are ready now; those woken meanwhile wait for the next turn, so that
+    /// sockets are looked at in between.
+    pub(crate) fn run_ready(&self) {
+        let turn = READY.with_borrow(VecDeque::len);
+        for _ in 0..turn {
+            let Some(index) = READY.with_borrow_mut(VecDeque::pop_front) else { return };
+            self.run(index);
+        }
+    }
+
+    /// Drops all tasks, also those that destructors of tasks spawn.
+    pub(crate) fn clear(&self) {
+        while !self.slots.borrow().is_empty() {
+            let slots = std::mem::take(&mut *self.slots.borrow_mut());
+            drop(slots);
+        }
+        READY.with_borrow_mut(VecDeque::clear);
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        READY.with_borrow(|ready| !ready.is_empty())
+    }
+
+    /// A task that ended, or whose place was taken by another, may still be woken by an old waker:
+    /// the former is skipped, the latter just looks around once too often.
+    fn run(&self, index: usize) {
+        let Some((mut future, waker)) = self.start(index) else { return };
+        SPENT.set(0);
+        let done = future.as_mut().poll(&mut Context::from_waker(&waker));
+        match done {
+            Poll::Pending => {
+                if let Some(task) = self.slots.borrow_mut().get_mut(index) {
+                    task.future = Some(future);
+                    task.waker = waker;
+                }
+            }
+            Poll::Ready(()) => {
+                let ended = self.slots.borrow_mut().try_remove(index);
+                // Dropped outside the borrow: destructors may spawn.
+                drop((ended, future));
+            }
+        }
+    }
+
+    /// Takes future and waker out for the run, so that neither is counted or copied.
+    fn start(&self, index: usize) -> Option<(LocalFuture, Waker)> {
+        let mut slots = self.slots.borrow_mut();
+        let task = slots.get_mut(index)?;
+        let future = task.future.take()?;
+        // Cleared before the run: a wake-up that comes while it runs must make it run again.
+        task.handle.scheduled.swap(false, Ordering::AcqRel);
+        Some((future, std::mem::replace(&mut task.waker, Waker::noop().clone())))
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.clear();
+        LOCAL.with_borrow_mut(|local| *local = None);
+    }
+}
