@@ -1,1 +1,74 @@
 //! What a user may write: types, defaults, checks, schema.
+//!
+//! A document in TOML or YAML becomes one small tree with a span on every key and value, the tree
+//! is read into a [`Model`] under the tables of the sections, and every problem on the way is
+//! collected with its place. The tables are also what the schema and the reference are made from.
+
+mod address;
+mod duration;
+mod environment;
+mod fields;
+mod header;
+mod listener;
+mod log;
+mod media;
+mod model;
+mod name;
+mod nearest;
+mod pattern;
+mod place;
+mod problem;
+mod report;
+mod respond;
+mod route;
+mod section;
+mod size;
+mod source;
+mod toml;
+mod tree;
+mod upstream;
+mod yaml;
+
+pub use address::{Address, ServerAddress};
+pub use listener::{Limits, Listener, ListenerTimeout};
+pub use log::{AccessLog, Log};
+pub use model::{Admin, Model, Origin, Resolver};
+pub use pattern::{HostPattern, PathPattern, ValueMatch};
+pub use problem::{Problem, Problems, Severity, Style};
+pub use respond::{BodySource, Redirect, Respond};
+pub use route::{Action, Proxy, Route};
+pub use source::{Format, Source};
+pub use upstream::{Balance, Keepalive, Retry, Server, Upstream, UpstreamTimeout};
+
+use report::Report;
+use tree::Node;
+
+/// What a document means, or everything that is wrong with it. `environment` looks variables up.
+///
+/// # Errors
+/// All problems of the document, in the order of its text; at least one is an error. Warnings alone
+/// do not fail: they are in [`Model::warnings`].
+pub fn parse(
+    source: &Source<'_>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Model, Problems> {
+    let report = Report::new(source.name, source.body());
+    let Some(mut document) = read_tree(source, &report) else {
+        return Err(report.into_problems());
+    };
+    environment::expand(&mut document, environment, &report);
+    let model = model::read_model(&document, &report);
+    if report.has_errors() {
+        return Err(report.into_problems());
+    }
+    Ok(Model { warnings: report.into_list(), ..model })
+}
+
+/// The tree of a document; nothing if it cannot be read at all.
+fn read_tree(source: &Source<'_>, report: &Report<'_>) -> Option<Node> {
+    match source.format {
+        Format::Toml => toml::read(source.body(), report),
+        Format::Yaml => yaml::read(source.body(), report),
+    }
+}
+#[cfg(test)]
