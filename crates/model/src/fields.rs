@@ -62,9 +62,11 @@ impl<'d, 'r> Fields<'d, 'r> {
         // A mistyped key is reported as such already.
         let meant: Vec<&str> =
             self.entries.iter().filter_map(|entry| nearest(&entry.key, names())).collect();
-        let required = self.section.keys.iter().filter(|key| {
-            matches!(key.preset, Preset::Required) && !meant.contains(&key.name)
-        });
+        let required = self
+            .section
+            .keys
+            .iter()
+            .filter(|key| matches!(key.preset, Preset::Required) && !meant.contains(&key.name));
         for key in required.filter(|key| !self.entries.iter().any(|entry| entry.key == key.name)) {
             let flaw = Flaw::new(format!("`{}` is missing", key.name))
                 .with_help(format!("{}: {}", key.name, key.doc));

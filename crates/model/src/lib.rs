@@ -71,4 +71,3 @@ fn read_tree(source: &Source<'_>, report: &Report<'_>) -> Option<Node> {
         Format::Yaml => yaml::read(source.body(), report),
     }
 }
-#[cfg(test)]

@@ -188,10 +188,7 @@ pub(crate) fn read_model(document: &Node, report: &Report<'_>) -> Model {
     let routes = read_routes(&root, &listeners, &mut roster);
     if !report.has_errors() {
         // A route at fault may have been the one that uses it.
-        if !report.has_errors() {
-        // A route at fault may have been the one that uses it.
         roster.warn_unused(report);
-    }
     }
     Model {
         workers,

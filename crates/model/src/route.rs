@@ -187,9 +187,7 @@ pub(crate) fn read_routes(
     }
     give_names(&mut routes, root.report);
     if !root.report.has_errors() {
-        if !root.report.has_errors() {
         warn_shadowed(&routes, root.report);
-    }
     }
     routes.into_iter().map(|(route, ..)| route).collect()
 }

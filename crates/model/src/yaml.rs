@@ -25,10 +25,13 @@ pub(crate) fn read(text: &str, report: &Report<'_>) -> Option<Node> {
             let at = error.marker().byte_offset().unwrap_or(text.len());
             let flaw = Flaw::new(error.info().trim());
             let line = report.lines().line(report.lines().place(Span::new(at, at)).line);
-            report.error(Span::new(at, at), match line.contains("${") {
-                true => flaw.with_help("inside { } and [ ] write a ${NAME} in quotes"),
-                false => flaw,
-            });
+            report.error(
+                Span::new(at, at),
+                match line.contains("${") {
+                    true => flaw.with_help("inside { } and [ ] write a ${NAME} in quotes"),
+                    false => flaw,
+                },
+            );
             None
         }
         Err(Stop::Refused(span, flaw)) => {
