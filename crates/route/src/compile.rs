@@ -1,0 +1,42 @@
+//! From the routes of a configuration to the table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::condition::Conditions;
+use crate::host::{HostKey, Hosts};
+use crate::method::MethodNames;
+use crate::path::PathKey;
+use crate::site::SiteBuilder;
+use crate::spec::{BuildError, RouteSpec};
+use crate::table::Table;
+use crate::trie::{narrow, wide};
+
+pub(crate) fn compile(specs: &[RouteSpec]) -> Result<Table, BuildError> {
+    let mut methods = MethodNames::default();
+    let mut conditions = Vec::with_capacity(specs.len());
+    let mut any = SiteBuilder::default();
+    let mut named: BTreeMap<HostKey, SiteBuilder> = BTreeMap::new();
+    for (index, spec) in specs.iter().enumerate() {
+        let problem = |message| BuildError { index, message };
+        conditions.push(Conditions::compile(spec, &mut methods).map_err(problem)?);
+        let path = PathKey::parse(&spec.path).map_err(problem)?;
+        let route = narrow(index);
+        // A set, for a host given twice must not offer its route twice.
+        let hosts: Result<BTreeSet<_>, _> = spec.hosts.iter().map(HostKey::parse).collect();
+        for host in hosts.map_err(problem)? {
+            named.entry(host).or_default().add(&path, route);
+        }
+        if spec.hosts.is_empty() {
+            any.add(&path, route);
+        }
+    }
+    let problem = |(route, message)| BuildError { index: wide(route), message };
+    let mut hosts = Hosts::default();
+    let mut sites = Vec::with_capacity(named.len());
+    for (host, site) in named {
+        hosts.insert(host, narrow(sites.len()));
+        sites.push(site.build().map_err(problem)?);
+    }
+    let any = any.build().map_err(problem)?;
+    Ok(Table { hosts, sites, any, conditions, methods })
+}

@@ -1,0 +1,131 @@
+//! What a route asks beyond host and path.
+
+use std::net::IpAddr;
+
+use regex::bytes::Regex;
+use sluice_message::{FieldId, RequestHead};
+
+use crate::client::Clients;
+use crate::method::{MethodNames, MethodSet, is_token};
+use crate::pair::{cookie_pairs, decoded, is_encoded, query_pairs, unquoted};
+use crate::path::regex;
+use crate::spec::{RouteSpec, ValueSpec};
+
+/// The conditions of one route; most have a method at most.
+#[derive(Clone, Debug)]
+pub(crate) struct Conditions {
+    pub(crate) methods: MethodSet,
+    further: Option<Box<Further>>,
+}
+
+/// A name and what its value must be.
+type Named = (Box<[u8]>, ValueTest);
+
+#[derive(Clone, Debug)]
+struct Further {
+    headers: Box<[Named]>,
+    queries: Box<[Named]>,
+    cookies: Box<[Named]>,
+    clients: Option<Clients>,
+}
+
+#[derive(Clone, Debug)]
+enum ValueTest {
+    Exact(Box<[u8]>),
+    Regex(Regex),
+    Present,
+}
+
+impl Conditions {
+    pub(crate) fn compile(spec: &RouteSpec, names: &mut MethodNames) -> Result<Self, String> {
+        let methods = names.set(&spec.methods)?;
+        for (name, _) in &spec.headers {
+            if !is_token(name.as_bytes()) {
+                return Err(format!("'{name}' is no header name"));
+            }
+        }
+        let bare = spec.headers.is_empty()
+            && spec.queries.is_empty()
+            && spec.cookies.is_empty()
+            && spec.clients.is_empty();
+        if bare {
+            return Ok(Self { methods, further: None });
+        }
+        let further = Further {
+            headers: tests(&spec.headers)?,
+            queries: tests(&spec.queries)?,
+            cookies: tests(&spec.cookies)?,
+            clients: (!spec.clients.is_empty()).then(|| Clients::of(&spec.clients)),
+        };
+        Ok(Self { methods, further: Some(Box::new(further)) })
+    }
+
+    /// Whether everything but the method fits.
+    #[inline]
+    pub(crate) fn hold(&self, head: &RequestHead, client: IpAddr) -> bool {
+        self.further.as_ref().is_none_or(|further| further.hold(head, client))
+    }
+}
+
+fn tests(specs: &[(String, ValueSpec)]) -> Result<Box<[Named]>, String> {
+    specs
+        .iter()
+        .map(|(name, value)| {
+            let test = match value {
+                ValueSpec::Exact(text) => ValueTest::Exact(text.as_bytes().into()),
+                ValueSpec::Regex(text) => ValueTest::Regex(regex(text)?),
+                ValueSpec::Present => ValueTest::Present,
+            };
+            Ok((name.as_bytes().into(), test))
+        })
+        .collect()
+}
+
+impl Further {
+    fn hold(&self, head: &RequestHead, client: IpAddr) -> bool {
+        self.clients.as_ref().is_none_or(|clients| clients.contain(client))
+            && self.headers.iter().all(|(name, test)| header_holds(head, name, test))
+            && self.queries.iter().all(|(name, test)| query_holds(head.query(), name, test))
+            && self.cookies.iter().all(|(name, test)| cookie_holds(head, name, test))
+    }
+}
+
+/// One line of the field is enough: a client may repeat a field.
+fn header_holds(head: &RequestHead, name: &[u8], test: &ValueTest) -> bool {
+    head.fields.values_of(name).any(|value| test.holds(value))
+}
+
+fn query_holds(query: &[u8], name: &[u8], test: &ValueTest) -> bool {
+    query_pairs(query)
+        .filter(|(have, _)| decoded(have).eq(name.iter().copied()))
+        .any(|(_, value)| test.holds_decoded(value))
+}
+
+fn cookie_holds(head: &RequestHead, name: &[u8], test: &ValueTest) -> bool {
+    head.fields
+        .values(FieldId::Cookie)
+        .flat_map(cookie_pairs)
+        .filter(|(have, _)| *have == name)
+        .any(|(_, value)| test.holds(value) || test.holds(unquoted(value)))
+}
+
+impl ValueTest {
+    fn holds(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Exact(expected) => **expected == *value,
+            Self::Regex(regex) => regex.is_match(value),
+            Self::Present => true,
+        }
+    }
+
+    fn holds_decoded(&self, value: &[u8]) -> bool {
+        if !is_encoded(value) {
+            return self.holds(value);
+        }
+        match self {
+            Self::Exact(expected) => decoded(value).eq(expected.iter().copied()),
+            Self::Regex(regex) => regex.is_match(&decoded(value).collect::<Vec<_>>()),
+            Self::Present => true,
+        }
+    }
+}

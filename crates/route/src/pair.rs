@@ -1,0 +1,118 @@
+//! Names and values inside a query and inside `Cookie`.
+
+/// The pairs of a query: split at `&` and the first `=`, still encoded.
+pub(crate) fn query_pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
+        (name, pair.get(name.len() + 1..).unwrap_or_default())
+    })
+}
+
+/// The pairs of a `Cookie` value (RFC 6265, 4.2.1).
+pub(crate) fn cookie_pairs(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    value.split(|&byte| byte == b';').filter_map(|pair| {
+        let pair = pair.trim_ascii();
+        let name = pair.split(|&byte| byte == b'=').next()?;
+        let value = pair.get(name.len() + 1..)?;
+        Some((name.trim_ascii_end(), value.trim_ascii_start()))
+    })
+}
+
+/// A cookie's value without the quotes it may stand in (RFC 6265, 4.1.1).
+pub(crate) fn unquoted(value: &[u8]) -> &[u8] {
+    match value {
+        [b'"', inner @ .., b'"'] => inner,
+        _ => value,
+    }
+}
+
+/// Whether `encoded` and `decoded` differ at all.
+pub(crate) fn is_encoded(text: &[u8]) -> bool {
+    text.iter().any(|&byte| byte == b'%' || byte == b'+')
+}
+
+/// The bytes that a name or value of a query stands for: `+` is a space, `%41` is `A`, an escape
+/// that is none stands for itself, as in every browser and form library.
+pub(crate) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (&byte, after) = rest.split_first()?;
+        rest = after;
+        Some(match byte {
+            b'+' => b' ',
+            b'%' => match escape(after) {
+                Some((value, after)) => {
+                    rest = after;
+                    value
+                }
+                None => b'%',
+            },
+            plain => plain,
+        })
+    })
+}
+
+fn escape(text: &[u8]) -> Option<(u8, &[u8])> {
+    let (&[high, low], after) = text.split_first_chunk::<2>()?;
+    Some((hex_value(high)? * 16 + hex_value(low)?, after))
+}
+
+const fn hex_value(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> String {
+        pairs
+            .map(|(name, value)| {
+                format!("<{}|{}>", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn queries_split() {
+        let cases = [
+            ("", ""),
+            ("a=1&b=2", "<a|1><b|2>"),
+            ("a", "<a|>"),
+            ("a=", "<a|>"),
+            ("=1", "<|1>"),
+            ("a=b=c", "<a|b=c>"),
+            ("&&a=1&", "<a|1>"),
+        ];
+        for (query, pairs) in cases {
+            assert_eq!(text(query_pairs(query.as_bytes())), pairs, "{query}");
+        }
+    }
+
+    #[test]
+    fn cookies_split() {
+        let cases = [
+            ("", ""),
+            ("a=1; b=2", "<a|1><b|2>"),
+            ("a=1;b=2 ;", "<a|1><b|2>"),
+            ("lonely; a=x=y", "<a|x=y>"),
+            (" a = 1 ", "<a|1>"),
+        ];
+        for (value, pairs) in cases {
+            assert_eq!(text(cookie_pairs(value.as_bytes())), pairs, "{value}");
+        }
+    }
+
+    #[test]
+    fn escapes_decode() {
+        let cases = [("a+b", "a b"), ("%41%2b", "A+"), ("%", "%"), ("%4", "%4"), ("%zz", "%zz")];
+        for (encoded, plain) in cases {
+            assert_eq!(decoded(encoded.as_bytes()).collect::<Vec<_>>(), plain.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The table a request head is looked up in.
+
+use std::net::IpAddr;
+
+use sluice_message::RequestHead;
+
+use crate::compile::compile;
+use crate::condition::Conditions;
+use crate::host::{HostBuffer, Hosts, host_of};
+use crate::method::{Allow, MethodNames, MethodSet};
+use crate::site::Site;
+use crate::spec::{BuildError, RouteSpec};
+use crate::trie::wide;
+
+/// Compiled routes. A clone has caches of its own for the regular expressions: one for each worker
+/// keeps workers from waiting for each other in tables that have some.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub(crate) hosts: Hosts,
+    pub(crate) sites: Vec<Site>,
+    /// Routes for any host.
+    pub(crate) any: Site,
+    /// By index of the route.
+    pub(crate) conditions: Vec<Conditions>,
+    pub(crate) methods: MethodNames,
+}
+
+/// What the table has for a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Match<'t> {
+    /// The route with this index among those the table was built from.
+    Found(usize),
+    /// Routes fit but for the method: 405 with these in `Allow` (RFC 9110, 15.5.6).
+    MethodNotAllowed(Allow<'t>),
+    /// No route fits: 404.
+    None,
+}
+
+impl Table {
+    /// Compiles routes; indices in answers are those of `specs`.
+    ///
+    /// # Errors
+    /// The first route that cannot be matched as it stands, and why.
+    pub fn build(specs: Vec<RouteSpec>) -> Result<Self, BuildError> {
+        compile(&specs)
+    }
+
+    /// The route for a request from `client`. Allocates nothing unless the table has regular
+    /// expressions.
+    #[must_use]
+    pub fn find(&self, head: &RequestHead, client: IpAddr) -> Match<'_> {
+        let mut search = Search {
+            table: self,
+            head,
+            client,
+            method: self.methods.of(head),
+            refused: MethodSet::NONE,
+        };
+        let found = if self.hosts.is_empty() { search.within(&self.any) } else { search.by_host() };
+        match found {
+            Some(route) => Match::Found(wide(route)),
+            None if search.refused.is_empty() => Match::None,
+            None => Match::MethodNotAllowed(Allow::new(search.refused, &self.methods)),
+        }
+    }
+}
+
+struct Search<'t, 'h> {
+    table: &'t Table,
+    head: &'h RequestHead,
+    client: IpAddr,
+    method: MethodSet,
+    /// Methods of the routes that fit but for the method.
+    refused: MethodSet,
+}
+
+impl Search<'_, '_> {
+    fn by_host(&mut self) -> Option<u32> {
+        let table = self.table;
+        let mut buffer = HostBuffer::new();
+        let host = host_of(self.head, &mut buffer);
+        if let Some(site) = table.hosts.exact(host)
+            && let Some(route) = self.at(site)
+        {
+            return Some(route);
+        }
+        if table.hosts.has_wildcards() {
+            for site in table.hosts.wildcards(host) {
+                if let Some(route) = self.at(site) {
+                    return Some(route);
+                }
+            }
+        }
+        self.within(&table.any)
+    }
+
+    fn at(&mut self, site: u32) -> Option<u32> {
+        self.within(self.table.sites.get(wide(site))?)
+    }
+
+    #[inline]
+    fn within(&mut self, site: &Site) -> Option<u32> {
+        site.search(self.head.path(), |route| {
+            let Some(conditions) = self.table.conditions.get(wide(route)) else { return false };
+            let allowed = conditions.methods.meets(self.method);
+            if !conditions.hold(self.head, self.client) {
+                return false;
+            }
+            if !allowed {
+                self.refused = self.refused.with(conditions.methods);
+            }
+            allowed
+        })
+    }
+}
