@@ -8,13 +8,16 @@
 //! | 0\r\n\r\n                    bytes as they are, no CRLF; escapes \r \n \t \0 \\ \xHH
 //! > X: {a*9000}                  a byte repeated; {a..z*N} repeats a piece of text
 //! shut                           the client sends FIN here
-//! = 400 closed                   statuses in their order, then what becomes of the connection
+//! continue                       the client waits for `100 Continue` here
+//! = 400 closed                   statuses in their order, then what becomes of the connection;
+//! = 200x3 open                   a further line is another outcome that the rule allows
 //! asks: HEAD GET                 methods of the requests that are answered; GET when not said
 //! has: 1 Allow: GET              the first answer has this field with this value
 //! lacks: 1 Date                  the first answer has no such field
 //! body: 2 text                   the second answer's body is this text (same escapes)
 //! interim: 1 100                 1xx statuses before the first answer
-//! origin: 0                      so many complete requests reach the origin
+//! origin: 1                      so many complete requests reach the origin; none when not said and
+//!                                every outcome is a single refusal
 //! ```
 
 use crate::response::Asked;
@@ -50,6 +53,17 @@ pub enum Step {
     Send(Vec<u8>),
     /// Sends FIN.
     Shut,
+    /// Waits for `100 Continue`.
+    Continue,
+}
+
+/// How a script may end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The statuses that come back.
+    pub statuses: Vec<u16>,
+    /// What becomes of the connection.
+    pub then: Then,
 }
 
 /// One script.
@@ -63,14 +77,22 @@ pub struct Case {
     pub why: String,
     /// What the client does.
     pub steps: Vec<Step>,
-    /// The statuses that must come back, with what they answer.
-    pub answers: Vec<(Asked, u16)>,
-    /// What becomes of the connection.
-    pub then: Then,
+    /// What may come of it, in most cases one thing.
+    pub outcomes: Vec<Outcome>,
+    /// What the answers belong to; beyond its end [`Asked::Get`].
+    pub asks: Vec<Asked>,
     /// Checks of the answer with this index, counted from 0.
     pub checks: Vec<(usize, Check)>,
     /// How many complete requests reach the origin, when it matters.
     pub origin: Option<usize>,
+}
+
+impl Case {
+    /// What the answer with this index, counted from 0, belongs to.
+    #[must_use]
+    pub fn asked(&self, index: usize) -> Asked {
+        self.asks.get(index).copied().unwrap_or(Asked::Get)
+    }
 }
 
 /// Reads a file of cases.
@@ -78,42 +100,34 @@ pub struct Case {
 /// # Errors
 /// The line and what is wrong with it.
 pub fn parse(text: &str) -> Result<Vec<Case>, String> {
-    let mut cases: Vec<Draft> = Vec::new();
+    let mut cases: Vec<Case> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
         if let Some(name) = line.strip_prefix("case: ") {
-            cases.push(Draft::new(name, number));
+            cases.push(Case::begin(name, number));
             continue;
         }
         let case = cases.last_mut().ok_or(format!("line {number}: before the first case"))?;
         case.take(line).map_err(|why| format!("line {number}: {why}"))?;
     }
-    cases.into_iter().map(Draft::finish).collect()
+    cases.into_iter().map(Case::finish).collect()
 }
 
-struct Draft {
-    case: Case,
-    statuses: Vec<u16>,
-    then: Option<Then>,
-    asks: Vec<Asked>,
-}
-
-impl Draft {
-    fn new(name: &str, line: usize) -> Self {
-        let case = Case {
+impl Case {
+    fn begin(name: &str, line: usize) -> Self {
+        Self {
             name: name.trim().to_owned(),
             line,
             why: String::new(),
             steps: Vec::new(),
-            answers: Vec::new(),
-            then: Then::Open,
+            outcomes: Vec::new(),
+            asks: Vec::new(),
             checks: Vec::new(),
             origin: None,
-        };
-        Self { case, statuses: Vec::new(), then: None, asks: Vec::new() }
+        }
     }
 
     fn take(&mut self, line: &str) -> Result<(), String> {
@@ -126,7 +140,9 @@ impl Draft {
         } else if let Some(text) = line.strip_prefix("| ") {
             self.send(unescape(text)?);
         } else if line == "shut" {
-            self.case.steps.push(Step::Shut);
+            self.steps.push(Step::Shut);
+        } else if line == "continue" {
+            self.steps.push(Step::Continue);
         } else if let Some(text) = line.strip_prefix("= ") {
             self.expect(text)?;
         } else {
@@ -137,55 +153,63 @@ impl Draft {
     }
 
     fn send(&mut self, bytes: Vec<u8>) {
-        match self.case.steps.last_mut() {
+        match self.steps.last_mut() {
             Some(Step::Send(sent)) => sent.extend_from_slice(&bytes),
-            _ => self.case.steps.push(Step::Send(bytes)),
+            _ => self.steps.push(Step::Send(bytes)),
         }
     }
 
     fn expect(&mut self, text: &str) -> Result<(), String> {
-        for word in text.split_whitespace() {
-            match word {
-                "open" => self.then = Some(Then::Open),
-                "closed" => self.then = Some(Then::Closed),
-                "tunnel" => self.then = Some(Then::Tunnel),
-                status => self.statuses.push(parse_number(status)?),
-            }
+        let mut words: Vec<&str> = text.split_whitespace().collect();
+        let then = match words.pop() {
+            Some("open") => Then::Open,
+            Some("closed") => Then::Closed,
+            Some("tunnel") => Then::Tunnel,
+            _ => return Err("an outcome ends in open, closed or tunnel".to_owned()),
+        };
+        let mut statuses = Vec::new();
+        for word in words {
+            let (status, times) = word.split_once('x').unwrap_or((word, "1"));
+            statuses.extend(vec![parse_number::<u16>(status)?; parse_number(times)?]);
         }
+        self.outcomes.push(Outcome { statuses, then });
         Ok(())
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
-            "why" => value.clone_into(&mut self.case.why),
-            "origin" => self.case.origin = Some(parse_number(value)?),
+            "why" => value.clone_into(&mut self.why),
+            "origin" => self.origin = Some(parse_number(value)?),
             "asks" => self.asks = value.split_whitespace().map(asked).collect(),
             "has" | "lacks" | "body" | "interim" => {
                 let (which, rest) = value.split_once(' ').unwrap_or((value, ""));
                 let index: usize = parse_number(which)?;
                 let index = index.checked_sub(1).ok_or("answers are counted from 1")?;
-                self.case.checks.push((index, check(key, rest)?));
+                self.checks.push((index, check(key, rest)?));
             }
             other => return Err(format!("unknown key {other}")),
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Case, String> {
-        let place = format!("line {}: case {}", self.case.line, self.case.name);
-        self.case.then = self.then.ok_or(format!("{place}: no `=` line"))?;
-        if self.case.why.is_empty() {
+    fn finish(mut self) -> Result<Self, String> {
+        let place = format!("line {}: case {}", self.line, self.name);
+        if self.why.is_empty() {
             return Err(format!("{place}: no `why:`"));
         }
-        if self.case.steps.is_empty() {
+        if self.steps.is_empty() {
             return Err(format!("{place}: sends nothing"));
         }
-        if self.case.checks.iter().any(|(index, _)| *index >= self.statuses.len()) {
+        let longest = self.outcomes.iter().map(|outcome| outcome.statuses.len()).max();
+        let Some(longest) = longest else { return Err(format!("{place}: no `=` line")) };
+        if self.checks.iter().any(|(index, _)| *index >= longest) {
             return Err(format!("{place}: a check of an answer that is not expected"));
         }
-        let asks = self.asks.into_iter().chain(std::iter::repeat(Asked::Get));
-        self.case.answers = asks.zip(self.statuses).collect();
-        Ok(self.case)
+        let refused = |outcome: &Outcome| outcome.statuses.iter().all(|status| *status >= 400);
+        if self.origin.is_none() && longest <= 1 && self.outcomes.iter().all(refused) {
+            self.origin = Some(0);
+        }
+        Ok(self)
     }
 }
 
@@ -259,7 +283,7 @@ fn repeat(text: &str) -> Result<(Vec<u8>, usize), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Check, Step, Then, parse, unescape};
+    use super::{Asked, Check, Outcome, Step, Then, parse, unescape};
 
     #[test]
     fn reads_a_case_with_everything() {
@@ -269,10 +293,21 @@ mod tests {
         let case = &cases[0];
         assert_eq!(case.steps[0], Step::Send(b"GET / HTTP/1.1\r\n\r\na\0\n".to_vec()));
         assert_eq!(case.steps[1], Step::Shut);
-        assert_eq!(case.answers, [(Asked::Head, 200), (Asked::Get, 400)]);
-        assert_eq!((case.then, case.origin, case.line), (Then::Closed, Some(0), 2));
+        let outcome = Outcome { statuses: vec![200, 400], then: Then::Closed };
+        assert_eq!(case.outcomes, [outcome]);
+        assert_eq!((case.asked(0), case.asked(1)), (Asked::Head, Asked::Get));
+        assert_eq!((case.origin, case.line), (Some(0), 2));
         assert_eq!(case.checks[0], (0, Check::Has("Allow".into(), "GET".into())));
         assert_eq!(case.checks[1], (1, Check::Body(b"x\ty".to_vec())));
+    }
+
+    #[test]
+    fn a_refusal_reaches_no_origin() {
+        let case = |end: &str| parse(&format!("case: a\nwhy: b\n> x\n{end}")).unwrap().remove(0);
+        assert_eq!(case("= 400 closed\n= closed").origin, Some(0));
+        assert_eq!(case("= 400 closed\norigin: 1").origin, Some(1));
+        assert_eq!(case("= 400 closed\n= 200 open").origin, None);
+        assert_eq!(case("= 200x3 400 closed").outcomes[0].statuses, [200, 200, 200, 400]);
     }
 
     #[test]
@@ -283,6 +318,7 @@ mod tests {
             "case: a\nwhy: b\n= 200 open",
             "case: a\n> x\n= 200 open",
             "case: a\nwhy: b\n> x\n= yes open",
+            "case: a\nwhy: b\n> x\n= 200",
             "case: a\nwhy: b\n> \\q\n= 200 open",
             "case: a\nwhy: b\n> {x\n= 200 open",
             "case: a\nwhy: b\n> x\nfoo: bar\n= 200 open",

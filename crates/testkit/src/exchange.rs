@@ -29,6 +29,8 @@ pub struct Exchange {
     pub(crate) after: After,
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
+    /// Whether the gateway waits for `100 Continue` before it sends the body.
+    pub(crate) awaited: bool,
 }
 
 /// What of the request's body is still to be read.
@@ -95,6 +97,10 @@ impl Exchange {
     /// # Errors
     /// When the gateway goes away within the body, or its framing is wrong.
     pub fn read_some(&mut self, trailers: &mut Fields) -> io::Result<Option<Vec<u8>>> {
+        // RFC 9110 10.1.1: an origin that is about to read says so to whoever asked for it.
+        if std::mem::take(&mut self.awaited) && self.left != Left::Nothing {
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
         loop {
             match self.left {
                 Left::Nothing => return Ok(None),

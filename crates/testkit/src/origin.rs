@@ -312,10 +312,15 @@ fn converse(
             records.requests.len() - 1
         });
         let (after, shared) = (After::Next, Arc::clone(shared));
-        let mut exchange = Exchange { received, inbox, left, after, shared, index };
+        let awaited = received.fields.has_token("expect", "100-continue");
+        let mut exchange = Exchange { received, inbox, left, after, shared, index, awaited };
         exchange.note_end();
         behaviour(&mut exchange)?;
         match exchange.after {
+            // Nobody read the body and the final answer is out: the gateway need not send it.
+            After::Next if exchange.awaited && exchange.left != Left::Nothing => {
+                return exchange.inbox.stream.shutdown(Shutdown::Both);
+            }
             After::Next => while exchange.read_some(&mut Fields::default())?.is_some() {},
             After::Close => return exchange.inbox.stream.shutdown(Shutdown::Both),
             After::Reset => {
