@@ -1,1 +1,3 @@
 //! Protocol codecs: bytes in, bytes out; no socket, no clock.
+
+pub mod h1;

@@ -1,0 +1,332 @@
+//! Sixteen bytes at a time: where a run of allowed bytes ends.
+//!
+//! Every scan reads a [`Word`] that is padded with NUL behind the end of the input. NUL ends every
+//! run, so a scan that stops at or beyond the end has run out of input: no separate check per byte.
+
+/// Bytes read at once.
+pub(super) const WIDTH: usize = 16;
+
+/// Sixteen bytes, first byte lowest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word {
+    pub(super) low: u64,
+    pub(super) high: u64,
+}
+
+impl Word {
+    #[inline(always)]
+    const fn new(bytes: &[u8; WIDTH]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *bytes;
+        Self {
+            low: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            high: u64::from_le_bytes([i, j, k, l, m, n, o, p]),
+        }
+    }
+
+    /// The bytes at `at`, NUL where the input has ended.
+    #[inline(always)]
+    pub(super) fn at(bytes: &[u8], at: usize) -> Self {
+        match bytes.get(at..).and_then(<[u8]>::first_chunk) {
+            Some(chunk) => Self::new(chunk),
+            None => Self::at_end(bytes, at),
+        }
+    }
+
+    /// Near the end the last sixteen bytes are read and what lies before `at` shifted out, which
+    /// costs a third of copying byte by byte.
+    #[inline]
+    fn at_end(bytes: &[u8], at: usize) -> Self {
+        let rest = bytes.len().saturating_sub(at);
+        match bytes.last_chunk::<WIDTH>() {
+            Some(_) if rest == 0 => Self { low: 0, high: 0 },
+            Some(last) => {
+                let Self { low, high } = Self::new(last);
+                let shift = u32::try_from(WIDTH - rest).unwrap_or(0) * 8;
+                let bits = (u128::from(high) << 64 | u128::from(low)) >> shift;
+                let [low, high] = [bits, bits >> 64]
+                    .map(|half| u64::try_from(half & u128::from(u64::MAX)).unwrap_or(0));
+                Self { low, high }
+            }
+            None => {
+                let mut padded = [0; WIDTH];
+                let rest = bytes.get(at..).unwrap_or_default();
+                for (to, &from) in padded.iter_mut().zip(rest) {
+                    *to = from;
+                }
+                Self::new(&padded)
+            }
+        }
+    }
+}
+
+/// One bit per byte of a [`Word`], the first byte's lowest.
+pub(super) type Mask = u32;
+
+/// The position of a mask's first set bit; 32 if there is none.
+#[inline(always)]
+pub(super) fn first(mask: Mask) -> usize {
+    usize::try_from(mask.trailing_zeros()).unwrap_or(0)
+}
+
+/// Compares on the sixteen-byte registers every x86-64 processor has.
+#[cfg(target_arch = "x86_64")]
+mod lanes {
+    use safe_arch::{
+        add_i8_m128i, bitandnot_m128i, bitor_m128i, cmp_eq_mask_i8_m128i, cmp_gt_mask_i8_m128i,
+        cmp_lt_mask_i8_m128i, m128i, min_u8_m128i, move_mask_i8_m128i, set_i64_m128i,
+        set_splat_i8_m128i,
+    };
+
+    use super::{Mask, Word};
+
+    /// Sixteen bytes in one register.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Lanes(m128i);
+
+    #[inline(always)]
+    fn all(byte: u8) -> m128i {
+        set_splat_i8_m128i(byte.cast_signed())
+    }
+
+    #[inline(always)]
+    fn bits(lanes: m128i) -> Mask {
+        move_mask_i8_m128i(lanes).cast_unsigned()
+    }
+
+    /// Lanes within `low..=high`: moved so that the range starts at the least signed number.
+    #[inline(always)]
+    fn within(lanes: m128i, low: u8, high: u8) -> m128i {
+        let moved = add_i8_m128i(lanes, all(0x80_u8.wrapping_sub(low)));
+        cmp_lt_mask_i8_m128i(moved, all(0x80_u8.wrapping_add(high - low + 1)))
+    }
+
+    impl Lanes {
+        #[inline(always)]
+        pub(in super::super) fn new(word: Word) -> Self {
+            Self(set_i64_m128i(word.high.cast_signed(), word.low.cast_signed()))
+        }
+
+        /// Bytes equal to `byte`.
+        #[inline(always)]
+        pub(in super::super) fn equal(self, byte: u8) -> Mask {
+            bits(cmp_eq_mask_i8_m128i(self.0, all(byte)))
+        }
+
+        /// Bytes equal to one of two.
+        #[inline(always)]
+        pub(in super::super) fn either(self, one: u8, other: u8) -> Mask {
+            let one = cmp_eq_mask_i8_m128i(self.0, all(one));
+            bits(bitor_m128i(one, cmp_eq_mask_i8_m128i(self.0, all(other))))
+        }
+
+        /// Control characters: 0x00 to 0x1f and 0x7f.
+        #[inline(always)]
+        pub(in super::super) fn control(self) -> Mask {
+            let low = cmp_eq_mask_i8_m128i(min_u8_m128i(self.0, all(0x1f)), self.0);
+            bits(bitor_m128i(low, cmp_eq_mask_i8_m128i(self.0, all(0x7f))))
+        }
+
+        /// All but the visible ASCII characters 0x21 to 0x7e; bytes from 0x80 are negative here.
+        #[inline(always)]
+        pub(in super::super) fn invisible(self) -> Mask {
+            let delete = cmp_eq_mask_i8_m128i(self.0, all(0x7f));
+            let visible = bitandnot_m128i(delete, cmp_gt_mask_i8_m128i(self.0, all(0x20)));
+            bits(visible) ^ 0xffff
+        }
+
+        /// Letters, digits, `-` and `.`: nearly all field names and hosts hold nothing else.
+        #[inline(always)]
+        pub(in super::super) fn plain(self) -> Mask {
+            // 0x20 maps nothing but letters onto letters.
+            let letter = within(bitor_m128i(self.0, all(0x20)), b'a', b'z');
+            let slash = cmp_eq_mask_i8_m128i(self.0, all(b'/'));
+            let digit = bitandnot_m128i(slash, within(self.0, b'-', b'9'));
+            bits(bitor_m128i(letter, digit))
+        }
+    }
+}
+
+/// The same answers for every other processor, in a form compilers turn into vector code.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+mod portable {
+    use super::{Mask, WIDTH, Word};
+
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Lanes([u8; WIDTH]);
+
+    impl Lanes {
+        #[inline]
+        pub(in super::super) fn new(word: Word) -> Self {
+            let bits = u128::from(word.high) << 64 | u128::from(word.low);
+            Self(bits.to_le_bytes())
+        }
+
+        #[inline]
+        fn select(self, wanted: impl Fn(u8) -> bool) -> Mask {
+            self.0.iter().rev().fold(0, |mask, &byte| mask << 1 | Mask::from(wanted(byte)))
+        }
+
+        #[inline]
+        pub(in super::super) fn equal(self, byte: u8) -> Mask {
+            self.select(|lane| lane == byte)
+        }
+
+        #[inline]
+        pub(in super::super) fn either(self, one: u8, other: u8) -> Mask {
+            self.select(|lane| lane == one || lane == other)
+        }
+
+        #[inline]
+        pub(in super::super) fn control(self) -> Mask {
+            self.select(|lane| lane.is_ascii_control())
+        }
+
+        #[inline]
+        pub(in super::super) fn invisible(self) -> Mask {
+            self.select(|lane| !lane.is_ascii_graphic())
+        }
+
+        #[inline]
+        pub(in super::super) fn plain(self) -> Mask {
+            self.select(|lane| lane.is_ascii_alphanumeric() || lane == b'-' || lane == b'.')
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use lanes::Lanes;
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use portable::Lanes;
+
+/// What a byte may be part of.
+const TOKEN: u8 = 1;
+const REG_NAME: u8 = 2;
+const SPACE: u8 = 4;
+
+static CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut rest = table.as_mut_slice();
+    let mut byte = 0_u8;
+    while let Some((slot, after)) = rest.split_first_mut() {
+        let token = byte.is_ascii_alphanumeric() || is_one_of(byte, b"!#$%&'*+-.^_`|~");
+        // unreserved and sub-delims (RFC 3986, 2.2 and 2.3); escapes are looked at elsewhere.
+        let name = byte.is_ascii_alphanumeric() || is_one_of(byte, b"-._~!$&'()*+,;=");
+        let space = is_one_of(byte, b" \t");
+        *slot = if token { TOKEN } else { 0 }
+            | if name { REG_NAME } else { 0 }
+            | if space { SPACE } else { 0 };
+        rest = after;
+        byte = byte.wrapping_add(1);
+    }
+    table
+}
+
+const fn is_one_of(byte: u8, mut set: &[u8]) -> bool {
+    while let Some((&member, rest)) = set.split_first() {
+        if member == byte {
+            return true;
+        }
+        set = rest;
+    }
+    false
+}
+
+#[inline(always)]
+fn class(byte: u8) -> u8 {
+    CLASS.get(usize::from(byte)).copied().unwrap_or(0)
+}
+
+/// A character of a token (RFC 9110, 5.6.2).
+#[inline(always)]
+pub(super) fn is_token(byte: u8) -> bool {
+    class(byte) & TOKEN != 0
+}
+
+/// A character of a registered name, escapes excluded (RFC 3986, 3.2.2).
+#[inline(always)]
+pub(super) fn is_reg_name(byte: u8) -> bool {
+    class(byte) & REG_NAME != 0
+}
+
+/// SP or HTAB: white space that may stand around values (RFC 9110, 5.6.3).
+#[inline(always)]
+pub(super) fn is_space(byte: u8) -> bool {
+    class(byte) & SPACE != 0
+}
+
+/// A byte that may stand in a field value or a reason phrase: HTAB, SP, visible, obs-text
+/// (RFC 9110, 5.5).
+#[inline(always)]
+pub(super) const fn is_text(byte: u8) -> bool {
+    byte >= 0x20 && byte != 0x7f || byte == b'\t'
+}
+
+/// The first position from `at` on that holds no [`is_text`] byte; at or beyond the end if all do.
+#[inline(always)]
+pub(super) fn text_end(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        let mask = Lanes::new(Word::at(bytes, at)).control();
+        if mask == 0 {
+            at += WIDTH;
+            continue;
+        }
+        at += first(mask);
+        if bytes.get(at) != Some(&b'\t') {
+            return at;
+        }
+        at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_lanes_agree_on_every_byte_in_every_place() {
+        for byte in 0..=255_u8 {
+            for place in 0..WIDTH {
+                let mut bytes = *b"abcDEF-./0189:@[";
+                bytes[place] = byte;
+                let word = Word::new(&bytes);
+                let (fast, plain) = (Lanes::new(word), portable::Lanes::new(word));
+                assert_eq!(fast.equal(b':'), plain.equal(b':'), "{byte}");
+                assert_eq!(fast.either(b'/', b'%'), plain.either(b'/', b'%'), "{byte}");
+                assert_eq!(fast.control(), plain.control(), "{byte}");
+                assert_eq!(fast.invisible(), plain.invisible(), "{byte}");
+                assert_eq!(fast.plain(), plain.plain(), "{byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_padded_with_nul() {
+        let bytes: Vec<u8> = (1..=40).collect();
+        for length in 0..bytes.len() {
+            for at in 0..=length + 2 {
+                let input = &bytes[..length];
+                let mut want = [0; WIDTH];
+                for (to, from) in want.iter_mut().zip(input.iter().skip(at)) {
+                    *to = *from;
+                }
+                let Word { low, high } = Word::at(input, at);
+                let got = [low.to_le_bytes(), high.to_le_bytes()].concat();
+                assert_eq!(got, want, "{at} of {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_ends_at_control_characters_but_not_at_tabs() {
+        for byte in 0..=255_u8 {
+            for place in 0..40 {
+                let mut bytes = vec![b'\t'; 48];
+                bytes[place] = byte;
+                let want = if is_text(byte) { 48 } else { place };
+                assert_eq!(text_end(&bytes, 0).min(48), want, "{byte} at {place}");
+            }
+        }
+    }
+}

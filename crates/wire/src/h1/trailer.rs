@@ -1,0 +1,88 @@
+//! The trailer section behind the last chunk (RFC 9112, 7.1.2; RFC 9110, 6.5).
+
+use sluice_message::{FaultKind, FieldId, Fields, Syntax};
+
+use super::head::{Stop, read_line};
+
+/// Lines of a trailer section.
+const TRAILER_FIELDS: usize = 64;
+
+/// Bytes of a trailer section.
+const TRAILER_BYTES: usize = 8 * 1024;
+
+/// A trailer section as it comes in.
+#[derive(Debug, Default)]
+pub(super) struct Trailers {
+    pub(super) fields: Fields,
+    /// Where the unfinished line starts.
+    line: usize,
+}
+
+impl Trailers {
+    /// Takes bytes of lines, up to the end of one; says how many it took and whether a line ended.
+    pub(super) fn take(&mut self, input: &[u8]) -> Result<(usize, bool), FaultKind> {
+        let line_feed = input.iter().position(|&byte| byte == b'\n');
+        let length = line_feed.map_or(input.len(), |at| at + 1);
+        let part = input.get(..length).unwrap_or_default();
+        if self.fields.bytes().len() + length > TRAILER_BYTES {
+            return Err(FaultKind::HeadTooLarge);
+        }
+        self.fields.append(part).map_err(|_| FaultKind::HeadTooLarge)?;
+        if line_feed.is_some() {
+            self.end_line()?;
+        }
+        Ok((length, line_feed.is_some()))
+    }
+
+    fn end_line(&mut self) -> Result<(), FaultKind> {
+        let field = match read_line(self.fields.bytes(), self.line) {
+            Ok((field, ..)) => field,
+            Err(Stop::Fault(kind)) => return Err(kind),
+            Err(Stop::Partial) => return Err(FaultKind::Malformed(Syntax::LineEnd)),
+        };
+        if self.fields.lines().len() >= TRAILER_FIELDS {
+            return Err(FaultKind::TooManyFields);
+        }
+        if !may_trail(field.id, self.fields.slice(field.name)) {
+            return Err(FaultKind::Malformed(Syntax::Trailer));
+        }
+        self.line = field.line().range().end;
+        self.fields.push_line(field);
+        Ok(())
+    }
+}
+
+/// Names that RFC 9110, 6.5.1 keeps out of trailers and the gateway does not know otherwise: they
+/// frame, route, modify or authenticate a message, or say how its content is to be read.
+const FORBIDDEN: &[&[u8]] = &[
+    b"age",
+    b"authorization",
+    b"cache-control",
+    b"content-encoding",
+    b"content-range",
+    b"expires",
+    b"if-match",
+    b"if-modified-since",
+    b"if-none-match",
+    b"if-range",
+    b"if-unmodified-since",
+    b"location",
+    b"max-forwards",
+    b"pragma",
+    b"range",
+    b"retry-after",
+    b"set-cookie",
+    b"vary",
+    b"www-authenticate",
+    b"x-real-ip",
+];
+
+/// Whether a field may stand in a trailer section.
+fn may_trail(id: FieldId, name: &[u8]) -> bool {
+    match id {
+        FieldId::Other => !FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known)),
+        // Harmless where a recipient reads them as they are meant.
+        FieldId::Server | FieldId::UserAgent | FieldId::Referer => true,
+        _ => false,
+    }
+}
