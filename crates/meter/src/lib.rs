@@ -1,1 +1,30 @@
-//! Counters, histograms and access-log records, kept per worker and summed when asked.
+//! Counters, histograms and access-log lines: kept per worker, summed when somebody asks.
+//!
+//! No clock, file or socket is touched here: times are arguments, text is appended to buffers.
+
+mod access;
+mod counter;
+mod date;
+mod decimal;
+mod fault;
+mod histogram;
+mod listener;
+mod meters;
+mod metric;
+mod per_worker;
+mod render;
+mod route;
+mod upstream;
+
+pub use access::{AccessFormat, AccessRecord, TemplateError, TemplateProblem, VARIABLES};
+pub use counter::{Counter, Gauge, Tally};
+pub use date::http_date;
+pub use fault::{FaultMeter, ReasonCounters};
+pub use histogram::Histogram;
+pub use listener::ListenerMeter;
+pub use meters::{Meters, Name};
+pub use metric::reference;
+pub use per_worker::PerWorker;
+pub use render::ProcessFacts;
+pub use route::{ClassCounters, RouteMeter};
+pub use upstream::{ServerMeter, UpstreamMeter};

@@ -1,0 +1,38 @@
+//! What is known of an exchange when it is over.
+
+use std::net::IpAddr;
+
+use sluice_message::RequestHead;
+
+/// One exchange, as the access log sees it. Empty names are logged as `-`.
+#[derive(Clone, Copy, Debug)]
+pub struct AccessRecord<'a> {
+    /// Address of the client.
+    pub client: IpAddr,
+    /// When the request's first byte came, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// Head of the request; `None` if it could not be decoded.
+    pub head: Option<&'a RequestHead>,
+    /// Status of the final response; 0 if none was sent.
+    pub status: u16,
+    /// Bytes of the request.
+    pub received_bytes: u64,
+    /// Bytes of the response.
+    pub sent_bytes: u64,
+    /// From the request's first byte to the response's last, in nanoseconds.
+    pub duration_nanos: u64,
+    /// Name of the route.
+    pub route: &'a str,
+    /// Name of the listener.
+    pub listener: &'a str,
+    /// Name of the upstream.
+    pub upstream: &'a str,
+    /// Address of the server that was asked last.
+    pub upstream_address: &'a str,
+    /// From the request sent to the response head, in nanoseconds; `None` if there was none.
+    pub upstream_nanos: Option<u64>,
+    /// How often the request was sent to the upstream.
+    pub attempts: u32,
+    /// Reason of the fault ([`sluice_message::FaultKind::reason`]) if there was one.
+    pub fault: Option<&'static str>,
+}

@@ -1,0 +1,1 @@
+//! Lines of the access log against what they must be.

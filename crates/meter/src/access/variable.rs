@@ -1,0 +1,237 @@
+//! What a line of the access log can hold.
+
+use std::io::Write as _;
+use std::net::IpAddr;
+
+use sluice_message::{FieldId, RequestHead, Version};
+
+use super::escape::{push_json, push_text};
+use super::record::AccessRecord;
+use crate::date::Civil;
+use crate::decimal::{push, push_padded};
+
+/// A value of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Variable {
+    ClientIp,
+    TimeIso,
+    TimeClf,
+    TimeUnixMs,
+    RequestLine,
+    RequestMethod,
+    RequestTarget,
+    RequestPath,
+    RequestQuery,
+    RequestHost,
+    RequestVersion,
+    /// The name in lower case, and what it means to the gateway.
+    RequestHeader(Box<str>, FieldId),
+    ResponseStatus,
+    ResponseBytes,
+    RequestBytes,
+    DurationMs,
+    DurationSeconds,
+    UpstreamName,
+    UpstreamAddress,
+    UpstreamDurationMs,
+    UpstreamAttempts,
+    Route,
+    Listener,
+    Fault,
+}
+
+/// Defines names, meanings and what they stand for once.
+macro_rules! variables {
+    ($($name:literal $variable:ident $meaning:literal;)*) => {
+        /// Variables of an access-log template: name and meaning.
+        pub const VARIABLES: &[(&str, &str)] = &[
+            $(($name, $meaning),)*
+            ("request.header.<name>", "Value of a request header; lines of one name joined by a comma"),
+        ];
+
+        impl Variable {
+            /// The variable of this name, those of headers excepted.
+            pub(super) fn of(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variable),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+variables! {
+    "client.ip" ClientIp "Address of the client";
+    "time.iso" TimeIso "When the request began, RFC 3339 in UTC with milliseconds";
+    "time.clf" TimeClf "When the request began, in the form of the Common Log Format, UTC";
+    "time.unix_ms" TimeUnixMs "When the request began, in milliseconds since 1970";
+    "request.line" RequestLine "Method, target and version";
+    "request.method" RequestMethod "Method";
+    "request.target" RequestTarget "Path and query as the client wrote them";
+    "request.path" RequestPath "Path as routes see it: normalised, without query";
+    "request.query" RequestQuery "Query without its question mark";
+    "request.host" RequestHost "Host the client asked for, without port";
+    "request.version" RequestVersion "Protocol version, such as HTTP/1.1";
+    "request.bytes" RequestBytes "Bytes received for the request, head included";
+    "response.status" ResponseStatus "Status code";
+    "response.bytes" ResponseBytes "Bytes sent for the response, head included";
+    "duration.ms" DurationMs "From the request's first byte to the response's last, in milliseconds with three decimals";
+    "duration.seconds" DurationSeconds "The same in seconds with three decimals";
+    "upstream.name" UpstreamName "Name of the upstream";
+    "upstream.address" UpstreamAddress "Address of the server that was asked last";
+    "upstream.duration.ms" UpstreamDurationMs "From the request sent to the response head, in milliseconds with three decimals";
+    "upstream.attempts" UpstreamAttempts "How often the request was sent to the upstream";
+    "route" Route "Name of the route";
+    "listener" Listener "Name of the listener";
+    "fault" Fault "Reason of the fault, if there was one";
+}
+
+/// What a line is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Plain text; what is missing is `-`.
+    Text,
+    /// A JSON value; what is missing is `null`.
+    Json,
+}
+
+impl Style {
+    fn push_missing(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(match self {
+            Self::Text => b"-",
+            Self::Json => b"null",
+        });
+    }
+
+    /// A value that came from elsewhere; empty is missing.
+    fn push_value(self, out: &mut Vec<u8>, value: &[u8]) {
+        if value.is_empty() {
+            return self.push_missing(out);
+        }
+        self.quote(out);
+        self.push_escaped(out, value);
+        self.quote(out);
+    }
+
+    fn push_escaped(self, out: &mut Vec<u8>, value: &[u8]) {
+        match self {
+            Self::Text => push_text(out, value),
+            Self::Json => push_json(out, value),
+        }
+    }
+
+    /// Around what is no number.
+    fn quote(self, out: &mut Vec<u8>) {
+        if self == Self::Json {
+            out.push(b'"');
+        }
+    }
+}
+
+impl Variable {
+    /// Appends what the variable is for `record`.
+    pub(super) fn write(&self, record: &AccessRecord<'_>, style: Style, out: &mut Vec<u8>) {
+        let moment = || Civil::of(record.unix_ms / 1_000);
+        match self {
+            Self::ClientIp => quoted(style, out, |out| push_address(out, record.client)),
+            Self::TimeIso => {
+                quoted(style, out, |out| moment().push_iso(record.unix_ms % 1_000, out));
+            }
+            Self::TimeClf => quoted(style, out, |out| moment().push_clf(out)),
+            Self::TimeUnixMs => push(out, record.unix_ms),
+            Self::ResponseStatus => push(out, u64::from(record.status)),
+            Self::ResponseBytes => push(out, record.sent_bytes),
+            Self::RequestBytes => push(out, record.received_bytes),
+            Self::DurationMs => push_thousandths(out, record.duration_nanos / 1_000),
+            Self::DurationSeconds => push_thousandths(out, record.duration_nanos / 1_000_000),
+            Self::UpstreamName => style.push_value(out, record.upstream.as_bytes()),
+            Self::UpstreamAddress => style.push_value(out, record.upstream_address.as_bytes()),
+            Self::UpstreamDurationMs => match record.upstream_nanos {
+                Some(nanos) => push_thousandths(out, nanos / 1_000),
+                None => style.push_missing(out),
+            },
+            Self::UpstreamAttempts => push(out, u64::from(record.attempts)),
+            Self::Route => style.push_value(out, record.route.as_bytes()),
+            Self::Listener => style.push_value(out, record.listener.as_bytes()),
+            Self::Fault => style.push_value(out, record.fault.unwrap_or_default().as_bytes()),
+            _ => match record.head {
+                Some(head) => self.write_of_head(head, style, out),
+                None => style.push_missing(out),
+            },
+        }
+    }
+
+    fn write_of_head(&self, head: &RequestHead, style: Style, out: &mut Vec<u8>) {
+        match self {
+            Self::RequestMethod => style.push_value(out, head.method_text()),
+            Self::RequestTarget => style.push_value(out, head.target()),
+            Self::RequestPath => style.push_value(out, head.path()),
+            Self::RequestQuery => style.push_value(out, head.query()),
+            Self::RequestHost => style.push_value(out, head.host()),
+            Self::RequestVersion => style.push_value(out, version(head)),
+            Self::RequestHeader(name, FieldId::Other) => {
+                push_lines(style, out, head.fields.values_of(name.as_bytes()));
+            }
+            Self::RequestHeader(_, id) => push_lines(style, out, head.fields.values(*id)),
+            _ => {
+                style.quote(out);
+                for part in [head.method_text(), b" ", head.target(), b" ", version(head)] {
+                    style.push_escaped(out, part);
+                }
+                style.quote(out);
+            }
+        }
+    }
+}
+
+const fn version(head: &RequestHead) -> &'static [u8] {
+    match head.version {
+        Version::Http10 => b"HTTP/1.0",
+        Version::Http11 => b"HTTP/1.1",
+    }
+}
+
+fn quoted(style: Style, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    style.quote(out);
+    write(out);
+    style.quote(out);
+}
+
+/// Lines of one name are one list (RFC 9110, 5.3).
+fn push_lines<'a>(style: Style, out: &mut Vec<u8>, values: impl Iterator<Item = &'a [u8]>) {
+    let mut values = values.peekable();
+    if values.peek().is_none_or(|value| value.is_empty()) {
+        return style.push_missing(out);
+    }
+    style.quote(out);
+    for (place, value) in values.enumerate() {
+        if place > 0 {
+            out.extend_from_slice(b", ");
+        }
+        style.push_escaped(out, value);
+    }
+    style.quote(out);
+}
+
+/// IPv4 addresses mapped into IPv6 are written as IPv4, however the listener is bound.
+fn push_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            for (place, part) in address.octets().into_iter().enumerate() {
+                if place > 0 {
+                    out.push(b'.');
+                }
+                push(out, u64::from(part));
+            }
+        }
+        // Formats without allocation; a vector takes every write.
+        IpAddr::V6(address) => drop(write!(out, "{address}")),
+    }
+}
+
+fn push_thousandths(out: &mut Vec<u8>, value: u64) {
+    push(out, value / 1_000);
+    out.push(b'.');
+    push_padded(out, value % 1_000, 3);
+}

@@ -1,0 +1,167 @@
+//! All meters of the process, by the names the configuration gives.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{FaultMeter, ListenerMeter, PerWorker, RouteMeter, ServerMeter, Tally, UpstreamMeter};
+
+/// Meters by name; sorted, so that the metrics page has the same order every time.
+type ByName<K, T> = Mutex<BTreeMap<K, Arc<PerWorker<T>>>>;
+
+/// The meters of the process. Those with a name outlive a reload: whoever asks for the same name
+/// again gets the same counters.
+///
+/// The locks are taken at start, at a reload and by [`Meters::render`], never for a request.
+#[derive(Debug)]
+pub struct Meters {
+    workers: usize,
+    pub(crate) routes: ByName<String, RouteMeter>,
+    pub(crate) upstreams: ByName<String, UpstreamMeter>,
+    pub(crate) servers: ByName<(String, String), ServerMeter>,
+    pub(crate) listeners: ByName<String, ListenerMeter>,
+    faults: PerWorker<FaultMeter>,
+    /// Lines of the access log written.
+    pub access_log_written: Tally,
+    /// Lines of the access log given up because the writer could not follow or could not write.
+    pub access_log_dropped: Tally,
+    /// Reloads that took effect.
+    pub reloads_ok: Tally,
+    /// Reloads refused because the configuration has problems.
+    pub reloads_failed: Tally,
+    /// Panics caught.
+    pub panics: Tally,
+    /// Names of upstream servers that could not be resolved.
+    pub dns_failures: Tally,
+}
+
+/// What a meter belongs to; asked by [`Meters::retain`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name<'a> {
+    /// A route.
+    Route(&'a str),
+    /// An upstream.
+    Upstream(&'a str),
+    /// A server of an upstream.
+    Server {
+        /// The upstream.
+        upstream: &'a str,
+        /// The server's address.
+        address: &'a str,
+    },
+    /// A listener.
+    Listener(&'a str),
+}
+
+impl Meters {
+    /// Meters for so many workers.
+    #[must_use]
+    pub fn new(workers: usize) -> Arc<Self> {
+        Arc::new(Self {
+            workers,
+            routes: Mutex::default(),
+            upstreams: Mutex::default(),
+            servers: Mutex::default(),
+            listeners: Mutex::default(),
+            faults: PerWorker::new(workers),
+            access_log_written: Tally::default(),
+            access_log_dropped: Tally::default(),
+            reloads_ok: Tally::default(),
+            reloads_failed: Tally::default(),
+            panics: Tally::default(),
+            dns_failures: Tally::default(),
+        })
+    }
+
+    /// How many workers these are for.
+    #[must_use]
+    pub const fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// The meter of a route.
+    #[must_use]
+    pub fn route(&self, name: &str) -> Arc<PerWorker<RouteMeter>> {
+        self.named(&self.routes, name.to_owned())
+    }
+
+    /// The meter of an upstream.
+    #[must_use]
+    pub fn upstream(&self, name: &str) -> Arc<PerWorker<UpstreamMeter>> {
+        self.named(&self.upstreams, name.to_owned())
+    }
+
+    /// The meter of a server of an upstream.
+    #[must_use]
+    pub fn server(&self, upstream: &str, address: &str) -> Arc<PerWorker<ServerMeter>> {
+        self.named(&self.servers, (upstream.to_owned(), address.to_owned()))
+    }
+
+    /// The meter of a listener.
+    #[must_use]
+    pub fn listener(&self, name: &str) -> Arc<PerWorker<ListenerMeter>> {
+        self.named(&self.listeners, name.to_owned())
+    }
+
+    /// Faults of all requests.
+    #[must_use]
+    #[inline]
+    pub const fn faults(&self) -> &PerWorker<FaultMeter> {
+        &self.faults
+    }
+
+    fn named<K: Ord, T: Default>(&self, meters: &ByName<K, T>, name: K) -> Arc<PerWorker<T>> {
+        let mut meters = locked(meters);
+        Arc::clone(meters.entry(name).or_insert_with(|| Arc::new(PerWorker::new(self.workers))))
+    }
+
+    /// Forgets the meters whose name is no longer configured; whatever they counted. Those that stay
+    /// configured stay, also if they never counted: a series that vanishes and comes back looks like
+    /// a restart to whoever reads it.
+    pub fn retain(&self, configured: impl Fn(Name<'_>) -> bool) {
+        locked(&self.routes).retain(|name, _| configured(Name::Route(name)));
+        locked(&self.upstreams).retain(|name, _| configured(Name::Upstream(name)));
+        locked(&self.servers)
+            .retain(|(upstream, address), _| configured(Name::Server { upstream, address }));
+        locked(&self.listeners).retain(|name, _| configured(Name::Listener(name)));
+    }
+}
+
+/// Counters have no broken state a panicking holder could leave, so poison is ignored.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_keeps_its_counters() {
+        let meters = Meters::new(2);
+        meters.route("a").worker(1).on_response(200, 1, 1, 1);
+        assert_eq!(meters.route("a").sum(|meter| meter.responses.total()), 1);
+        assert_eq!(meters.route("b").sum(|meter| meter.responses.total()), 0);
+    }
+
+    #[test]
+    fn only_what_is_configured_stays() {
+        let meters = Meters::new(1);
+        for name in ["old", "new"] {
+            meters.route(name).worker(0).on_response(200, 1, 1, 1);
+            meters.upstream(name).worker(0).requests.increment();
+            meters.server(name, "127.0.0.1:1").worker(0).requests.increment();
+            meters.listener(name).worker(0).requests.increment();
+        }
+        meters.retain(|name| match name {
+            Name::Route(name) | Name::Upstream(name) | Name::Listener(name) => name == "new",
+            Name::Server { upstream, address } => upstream == "new" && address == "127.0.0.1:1",
+        });
+        for (name, count) in [("new", 1), ("old", 0)] {
+            assert_eq!(meters.route(name).sum(|meter| meter.responses.total()), count);
+            assert_eq!(meters.upstream(name).sum(|meter| meter.requests.value()), count);
+            let server = meters.server(name, "127.0.0.1:1");
+            assert_eq!(server.sum(|meter| meter.requests.value()), count);
+            assert_eq!(meters.listener(name).sum(|meter| meter.requests.value()), count);
+        }
+    }
+}

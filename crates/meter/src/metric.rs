@@ -1,0 +1,135 @@
+//! The table of all metrics: what the page announces and what the reference says.
+
+use std::fmt::Write as _;
+
+/// Type of a metric in the Prometheus text format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl Kind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// One metric family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Metric {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) labels: &'static [&'static str],
+    pub(crate) help: &'static str,
+}
+
+/// Defines each metric once and lists all of them in the order given.
+macro_rules! metrics {
+    ($($place:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(pub(crate) const $place: Metric = Metric {
+            name: $name,
+            kind: Kind::$kind,
+            labels: &[$($label),*],
+            help: $help,
+        };)*
+        /// Every metric, in the order of the page.
+        pub(crate) const METRICS: &[Metric] = &[$($place),*];
+    };
+}
+
+metrics! {
+    BUILD_INFO = Gauge "sluice_build_info" ["version"]
+        "Always 1; the label carries the version.";
+    WORKERS = Gauge "sluice_workers" []
+        "Worker threads.";
+    LISTENER_ACCEPTED = Counter "sluice_listener_accepted_total" ["listener"]
+        "Connections accepted, rejected ones included.";
+    LISTENER_CONNECTIONS = Gauge "sluice_listener_connections" ["listener"]
+        "Connections open.";
+    LISTENER_REJECTED = Counter "sluice_listener_rejected_total" ["listener", "limit"]
+        "Connections closed at once because of a limit: that of the listener or that of one client address.";
+    LISTENER_REQUESTS = Counter "sluice_listener_requests_total" ["listener"]
+        "Requests received, malformed ones included.";
+    ROUTE_REQUESTS = Counter "sluice_route_requests_total" ["route"]
+        "Requests answered. The other series of a route appear with its first request.";
+    ROUTE_RESPONSES = Counter "sluice_route_responses_total" ["route", "class"]
+        "Final responses by class of their status.";
+    ROUTE_DURATION = Histogram "sluice_route_duration_seconds" ["route"]
+        "From the first byte of the request to the last byte of the response.";
+    ROUTE_RECEIVED = Counter "sluice_route_received_bytes_total" ["route"]
+        "Bytes of requests, heads included.";
+    ROUTE_SENT = Counter "sluice_route_sent_bytes_total" ["route"]
+        "Bytes of responses, heads included.";
+    UPSTREAM_REQUESTS = Counter "sluice_upstream_requests_total" ["upstream"]
+        "Requests sent to the upstream, retries included.";
+    UPSTREAM_RETRIES = Counter "sluice_upstream_retries_total" ["upstream"]
+        "Requests sent again after a fault.";
+    UPSTREAM_CONNECTS = Counter "sluice_upstream_connects_total" ["upstream"]
+        "Connections opened.";
+    UPSTREAM_CONNECT_FAILURES = Counter "sluice_upstream_connect_failures_total" ["upstream"]
+        "Connections that could not be opened.";
+    UPSTREAM_REUSES = Counter "sluice_upstream_connection_reuses_total" ["upstream"]
+        "Requests that went over a connection used before.";
+    UPSTREAM_FAILURES = Counter "sluice_upstream_failures_total" ["upstream", "reason"]
+        "Requests that got no response. A reason appears with its first failure.";
+    UPSTREAM_RESPONSES = Counter "sluice_upstream_responses_total" ["upstream", "class"]
+        "Final responses of the upstream by class of their status.";
+    UPSTREAM_DURATION = Histogram "sluice_upstream_duration_seconds" ["upstream"]
+        "From the first byte of the request sent to the end of the response head. Appears with the first response.";
+    UPSTREAM_ACTIVE = Gauge "sluice_upstream_active_requests" ["upstream"]
+        "Requests under way.";
+    UPSTREAM_IDLE = Gauge "sluice_upstream_idle_connections" ["upstream"]
+        "Connections kept open for the next request.";
+    UPSTREAM_RECEIVED = Counter "sluice_upstream_received_bytes_total" ["upstream"]
+        "Bytes received from the upstream.";
+    UPSTREAM_SENT = Counter "sluice_upstream_sent_bytes_total" ["upstream"]
+        "Bytes sent to the upstream.";
+    SERVER_REQUESTS = Counter "sluice_server_requests_total" ["upstream", "server"]
+        "Requests sent to the server, retries included.";
+    SERVER_FAILURES = Counter "sluice_server_failures_total" ["upstream", "server"]
+        "Requests to the server that got no response.";
+    SERVER_ACTIVE = Gauge "sluice_server_active_requests" ["upstream", "server"]
+        "Requests to the server under way.";
+    FAULTS = Counter "sluice_faults_total" ["side", "reason"]
+        "Exchanges that failed, by the side to blame and the reason.";
+    ACCESS_LOG_WRITTEN = Counter "sluice_access_log_written_total" []
+        "Lines of the access log written.";
+    ACCESS_LOG_DROPPED = Counter "sluice_access_log_dropped_total" []
+        "Lines of the access log given up because the writer could not follow or could not write.";
+    RELOADS = Counter "sluice_reloads_total" ["result"]
+        "Reloads of the configuration: ok took effect, failed left the old one in place.";
+    PANICS = Counter "sluice_panics_total" []
+        "Panics caught; each cost one exchange.";
+    DNS_FAILURES = Counter "sluice_dns_failures_total" []
+        "Names of upstream servers that could not be resolved.";
+    PROCESS_START = Gauge "process_start_time_seconds" []
+        "Start of the process in seconds since 1970.";
+    PROCESS_CPU = Counter "process_cpu_seconds_total" []
+        "User and system CPU time of the process.";
+    PROCESS_RESIDENT = Gauge "process_resident_memory_bytes" []
+        "Resident memory of the process.";
+    PROCESS_OPEN = Gauge "process_open_fds" []
+        "Open file descriptors.";
+    PROCESS_MAX = Gauge "process_max_fds" []
+        "Limit of open file descriptors.";
+}
+
+/// The reference of all metrics as a Markdown table.
+#[must_use]
+pub fn reference() -> String {
+    let mut out = String::from("| metric | type | labels | meaning |\n|---|---|---|---|\n");
+    for metric in METRICS {
+        let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let Metric { name, kind, help, .. } = metric;
+        let row = (kind.name(), labels.join(", "));
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "| `{name}` | {} | {} | {help} |", row.0, row.1);
+    }
+    out
+}

@@ -1,0 +1,343 @@
+//! The metrics page in the Prometheus text format, version 0.0.4.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::fault::{SIDES, kinds};
+use crate::histogram::{BOUNDS, BUCKETS};
+use crate::meters::locked;
+use crate::metric::{self, Metric};
+use crate::route::CLASSES;
+use crate::{
+    ClassCounters, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter,
+    UpstreamMeter,
+};
+
+/// What only the caller can read: facts about the process. What is `None` is left out of the page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// Version of the program.
+    pub version: &'static str,
+    /// Start of the process, since 1970.
+    pub start: Duration,
+    /// User and system CPU time.
+    pub cpu: Option<Duration>,
+    /// Resident memory in bytes.
+    pub resident_bytes: Option<u64>,
+    /// Open file descriptors.
+    pub open_fds: Option<u64>,
+    /// Limit of open file descriptors.
+    pub max_fds: Option<u64>,
+}
+
+/// Nanoseconds in a second.
+const SECOND: u64 = 1_000_000_000;
+
+impl Meters {
+    /// Appends the metrics page to `out`, to be sent as `text/plain; version=0.0.4`.
+    pub fn render(&self, process: &ProcessFacts, out: &mut String) {
+        let mut page = Page { out };
+        page.family(&metric::BUILD_INFO);
+        page.sample(metric::BUILD_INFO.name, &[("version", process.version)], 1);
+        page.family(&metric::WORKERS);
+        page.sample(metric::WORKERS.name, &[], self.workers().max(1));
+        self.render_listeners(&mut page);
+        self.render_routes(&mut page);
+        self.render_upstreams(&mut page);
+        self.render_servers(&mut page);
+        self.render_faults(&mut page);
+        self.render_tallies(&mut page);
+        render_process(process, &mut page);
+    }
+
+    fn render_listeners(&self, page: &mut Page<'_>) {
+        let listeners = locked(&self.listeners);
+        let counter = |page: &mut Page<'_>, metric: &Metric, read: fn(&ListenerMeter) -> u64| {
+            page.family(metric);
+            for (name, meter) in listeners.iter() {
+                page.sample(metric.name, &[("listener", name)], meter.sum(read));
+            }
+        };
+        counter(page, &metric::LISTENER_ACCEPTED, |meter| meter.accepted.value());
+        page.family(&metric::LISTENER_CONNECTIONS);
+        for (name, meter) in listeners.iter() {
+            let active = meter.balance(|meter| meter.active.value());
+            page.sample(metric::LISTENER_CONNECTIONS.name, &[("listener", name)], active);
+        }
+        page.family(&metric::LISTENER_REJECTED);
+        for (name, meter) in listeners.iter() {
+            let limits = [
+                ("listener", meter.sum(|meter| meter.rejected_listener_limit.value())),
+                ("client", meter.sum(|meter| meter.rejected_client_limit.value())),
+            ];
+            for (limit, count) in limits {
+                let labels = [("listener", name.as_str()), ("limit", limit)];
+                page.sample(metric::LISTENER_REJECTED.name, &labels, count);
+            }
+        }
+        counter(page, &metric::LISTENER_REQUESTS, |meter| meter.requests.value());
+    }
+
+    fn render_routes(&self, page: &mut Page<'_>) {
+        let routes = locked(&self.routes);
+        let total = |meter: &PerWorker<RouteMeter>| meter.sum(|meter| meter.responses.total());
+        page.family(&metric::ROUTE_REQUESTS);
+        for (name, meter) in routes.iter() {
+            page.sample(metric::ROUTE_REQUESTS.name, &[("route", name)], total(meter));
+        }
+        // Ten thousand idle routes with all their series would make a page of megabytes.
+        let busy: Vec<_> = routes.iter().filter(|(_, meter)| total(meter) > 0).collect();
+        page.family(&metric::ROUTE_RESPONSES);
+        for (name, meter) in &busy {
+            let label = ("route", name.as_str());
+            page.classes(metric::ROUTE_RESPONSES.name, label, meter, |meter| &meter.responses);
+        }
+        page.family(&metric::ROUTE_DURATION);
+        for (name, meter) in &busy {
+            let label = ("route", name.as_str());
+            page.histogram(metric::ROUTE_DURATION.name, label, meter, |meter| &meter.duration);
+        }
+        page.family(&metric::ROUTE_RECEIVED);
+        for (name, meter) in &busy {
+            let bytes = meter.sum(|meter| meter.received_bytes.value());
+            page.sample(metric::ROUTE_RECEIVED.name, &[("route", name)], bytes);
+        }
+        page.family(&metric::ROUTE_SENT);
+        for (name, meter) in &busy {
+            let bytes = meter.sum(|meter| meter.sent_bytes.value());
+            page.sample(metric::ROUTE_SENT.name, &[("route", name)], bytes);
+        }
+    }
+
+    fn render_upstreams(&self, page: &mut Page<'_>) {
+        let upstreams = locked(&self.upstreams);
+        let counter = |page: &mut Page<'_>, metric: &Metric, read: fn(&UpstreamMeter) -> u64| {
+            page.family(metric);
+            for (name, meter) in upstreams.iter() {
+                page.sample(metric.name, &[("upstream", name)], meter.sum(read));
+            }
+        };
+        let gauge = |page: &mut Page<'_>, metric: &Metric, read: fn(&UpstreamMeter) -> i64| {
+            page.family(metric);
+            for (name, meter) in upstreams.iter() {
+                page.sample(metric.name, &[("upstream", name)], meter.balance(read));
+            }
+        };
+        counter(page, &metric::UPSTREAM_REQUESTS, |meter| meter.requests.value());
+        counter(page, &metric::UPSTREAM_RETRIES, |meter| meter.retries.value());
+        counter(page, &metric::UPSTREAM_CONNECTS, |meter| meter.connects.value());
+        counter(page, &metric::UPSTREAM_CONNECT_FAILURES, |meter| meter.connect_failures.value());
+        counter(page, &metric::UPSTREAM_REUSES, |meter| meter.reuses.value());
+        page.family(&metric::UPSTREAM_FAILURES);
+        for (name, meter) in upstreams.iter() {
+            for kind in kinds() {
+                let count = meter.sum(|meter| meter.failures.value(kind));
+                let labels = [("upstream", name.as_str()), ("reason", kind.reason())];
+                if count > 0 {
+                    page.sample(metric::UPSTREAM_FAILURES.name, &labels, count);
+                }
+            }
+        }
+        page.family(&metric::UPSTREAM_RESPONSES);
+        for (name, meter) in upstreams.iter() {
+            let label = ("upstream", name.as_str());
+            page.classes(metric::UPSTREAM_RESPONSES.name, label, meter, |meter| &meter.responses);
+        }
+        page.family(&metric::UPSTREAM_DURATION);
+        for (name, meter) in upstreams.iter() {
+            let label = ("upstream", name.as_str());
+            page.histogram(metric::UPSTREAM_DURATION.name, label, meter, |meter| &meter.duration);
+        }
+        gauge(page, &metric::UPSTREAM_ACTIVE, |meter| meter.active.value());
+        gauge(page, &metric::UPSTREAM_IDLE, |meter| meter.idle.value());
+        counter(page, &metric::UPSTREAM_RECEIVED, |meter| meter.received_bytes.value());
+        counter(page, &metric::UPSTREAM_SENT, |meter| meter.sent_bytes.value());
+    }
+
+    fn render_servers(&self, page: &mut Page<'_>) {
+        let servers = locked(&self.servers);
+        let counter = |page: &mut Page<'_>, metric: &Metric, read: fn(&ServerMeter) -> u64| {
+            page.family(metric);
+            for ((upstream, server), meter) in servers.iter() {
+                let labels = [("upstream", upstream.as_str()), ("server", server.as_str())];
+                page.sample(metric.name, &labels, meter.sum(read));
+            }
+        };
+        counter(page, &metric::SERVER_REQUESTS, |meter| meter.requests.value());
+        counter(page, &metric::SERVER_FAILURES, |meter| meter.failures.value());
+        page.family(&metric::SERVER_ACTIVE);
+        for ((upstream, server), meter) in servers.iter() {
+            let labels = [("upstream", upstream.as_str()), ("server", server.as_str())];
+            let active = meter.balance(|meter| meter.active.value());
+            page.sample(metric::SERVER_ACTIVE.name, &labels, active);
+        }
+    }
+
+    fn render_faults(&self, page: &mut Page<'_>) {
+        page.family(&metric::FAULTS);
+        for (side, label) in SIDES {
+            for kind in kinds() {
+                let count = self.faults().sum(|meter| meter.value(side, kind));
+                let labels = [("side", label), ("reason", kind.reason())];
+                page.sample(metric::FAULTS.name, &labels, count);
+            }
+        }
+    }
+
+    fn render_tallies(&self, page: &mut Page<'_>) {
+        page.single(&metric::ACCESS_LOG_WRITTEN, self.access_log_written.value());
+        page.single(&metric::ACCESS_LOG_DROPPED, self.access_log_dropped.value());
+        page.family(&metric::RELOADS);
+        for (result, tally) in [("ok", &self.reloads_ok), ("failed", &self.reloads_failed)] {
+            page.sample(metric::RELOADS.name, &[("result", result)], tally.value());
+        }
+        page.single(&metric::PANICS, self.panics.value());
+        page.single(&metric::DNS_FAILURES, self.dns_failures.value());
+    }
+}
+
+fn render_process(process: &ProcessFacts, page: &mut Page<'_>) {
+    page.single(&metric::PROCESS_START, Seconds::of(process.start));
+    if let Some(cpu) = process.cpu {
+        page.single(&metric::PROCESS_CPU, Seconds::of(cpu));
+    }
+    let gauges = [
+        (&metric::PROCESS_RESIDENT, process.resident_bytes),
+        (&metric::PROCESS_OPEN, process.open_fds),
+        (&metric::PROCESS_MAX, process.max_fds),
+    ];
+    for (metric, value) in gauges {
+        if let Some(value) = value {
+            page.single(metric, value);
+        }
+    }
+}
+
+/// Seconds as a decimal number: exact, where a float would round.
+#[derive(Clone, Copy)]
+struct Seconds {
+    seconds: u64,
+    nanos: u64,
+}
+
+impl Seconds {
+    fn of(duration: Duration) -> Self {
+        Self { seconds: duration.as_secs(), nanos: u64::from(duration.subsec_nanos()) }
+    }
+
+    const fn of_nanos(nanos: u64) -> Self {
+        Self { seconds: nanos / SECOND, nanos: nanos % SECOND }
+    }
+}
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.seconds)?;
+        let (mut rest, mut width) = (self.nanos, 9_usize);
+        if rest == 0 {
+            return Ok(());
+        }
+        while rest.is_multiple_of(10) {
+            rest /= 10;
+            width -= 1;
+        }
+        write!(f, ".{rest:0width$}")
+    }
+}
+
+/// The page while it grows. Writing to a string cannot fail, so results are dropped.
+struct Page<'a> {
+    out: &'a mut String,
+}
+
+type Label<'a> = (&'a str, &'a str);
+
+impl Page<'_> {
+    fn family(&mut self, metric: &Metric) {
+        let Metric { name, kind, help, .. } = metric;
+        let _ = writeln!(self.out, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
+    }
+
+    fn single(&mut self, metric: &Metric, value: impl std::fmt::Display) {
+        self.family(metric);
+        self.sample(metric.name, &[], value);
+    }
+
+    fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl std::fmt::Display) {
+        self.out.push_str(name);
+        for (place, (label, text)) in labels.iter().enumerate() {
+            self.out.push(if place == 0 { '{' } else { ',' });
+            self.out.push_str(label);
+            self.out.push_str("=\"");
+            self.label_value(text);
+            self.out.push('"');
+        }
+        if !labels.is_empty() {
+            self.out.push('}');
+        }
+        let _ = writeln!(self.out, " {value}");
+    }
+
+    /// The three escapes of the format; everything else stands as it is.
+    fn label_value(&mut self, text: &str) {
+        for character in text.chars() {
+            match character {
+                '\\' => self.out.push_str("\\\\"),
+                '"' => self.out.push_str("\\\""),
+                '\n' => self.out.push_str("\\n"),
+                plain => self.out.push(plain),
+            }
+        }
+    }
+
+    fn classes<T>(
+        &mut self,
+        name: &str,
+        label: Label<'_>,
+        meter: &PerWorker<T>,
+        read: impl Fn(&T) -> &ClassCounters,
+    ) {
+        let mut counts = [0_u64; CLASSES.len()];
+        for meter in meter.iter() {
+            for (sum, count) in counts.iter_mut().zip(read(meter).values()) {
+                *sum = sum.wrapping_add(count);
+            }
+        }
+        for (class, count) in CLASSES.into_iter().zip(counts) {
+            self.sample(name, &[label, ("class", class)], count);
+        }
+    }
+
+    /// Nothing at all for a histogram that never counted.
+    fn histogram<T>(
+        &mut self,
+        name: &str,
+        label: Label<'_>,
+        meter: &PerWorker<T>,
+        read: impl Fn(&T) -> &Histogram,
+    ) {
+        let mut counts = [0_u64; BUCKETS];
+        for meter in meter.iter() {
+            for (sum, count) in counts.iter_mut().zip(read(meter).buckets()) {
+                *sum = sum.wrapping_add(count);
+            }
+        }
+        // Workers go on counting while we read: the total is taken from the buckets just read, so
+        // that `+Inf` and `_count` agree as the format demands.
+        let total = counts.iter().copied().fold(0, u64::wrapping_add);
+        if total == 0 {
+            return;
+        }
+        let bucket = format!("{name}_bucket");
+        let mut below = 0_u64;
+        for (bound, count) in BOUNDS.into_iter().zip(counts) {
+            below = below.wrapping_add(count);
+            let bound = Seconds::of_nanos(bound).to_string();
+            self.sample(&bucket, &[label, ("le", &bound)], below);
+        }
+        self.sample(&bucket, &[label, ("le", "+Inf")], total);
+        let nanos = meter.sum(|meter| read(meter).sum_nanos());
+        self.sample(&format!("{name}_sum"), &[label], Seconds::of_nanos(nanos));
+        self.sample(&format!("{name}_count"), &[label], total);
+    }
+}

@@ -1,0 +1,59 @@
+//! What is counted for an upstream and for each of its servers.
+
+use sluice_message::FaultKind;
+
+use crate::{ClassCounters, Counter, Gauge, Histogram, ReasonCounters};
+
+/// One worker's counts for one upstream.
+#[derive(Debug, Default)]
+pub struct UpstreamMeter {
+    /// Requests sent, retries included.
+    pub requests: Counter,
+    /// Requests sent again after a fault.
+    pub retries: Counter,
+    /// Connections opened.
+    pub connects: Counter,
+    /// Connections that could not be opened.
+    pub connect_failures: Counter,
+    /// Requests that went over a connection used before.
+    pub reuses: Counter,
+    /// Requests that got no response, by reason.
+    pub failures: ReasonCounters,
+    /// Final responses by class.
+    pub responses: ClassCounters,
+    /// From the request's first byte sent to the end of the response head.
+    pub duration: Histogram,
+    /// Requests under way.
+    pub active: Gauge,
+    /// Connections kept open for the next request.
+    pub idle: Gauge,
+    /// Bytes received from servers.
+    pub received_bytes: Counter,
+    /// Bytes sent to servers.
+    pub sent_bytes: Counter,
+}
+
+impl UpstreamMeter {
+    /// Counts a final response head that came after `nanos` nanoseconds.
+    #[inline]
+    pub fn on_response(&self, status: u16, nanos: u64) {
+        self.responses.on_status(status);
+        self.duration.observe_nanos(nanos);
+    }
+
+    /// Counts a request that got no response.
+    pub fn on_failure(&self, kind: FaultKind) {
+        self.failures.on_kind(kind);
+    }
+}
+
+/// One worker's counts for one server of an upstream.
+#[derive(Debug, Default)]
+pub struct ServerMeter {
+    /// Requests sent, retries included.
+    pub requests: Counter,
+    /// Requests that got no response.
+    pub failures: Counter,
+    /// Requests under way.
+    pub active: Gauge,
+}
