@@ -1,3 +1,43 @@
-//! Tasks of the repository: tidy, generate, bench.
+//! Tasks of the repository: `cargo xtask tidy | generate | bench | gate`.
 
-fn main() {}
+mod generate;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+  tidy              check the invariants of the architecture
+  generate          write the files that are made from the model
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let task = arguments.next().unwrap_or_default();
+    let root = root();
+    let result = match task.as_str() {
+        "tidy" => tidy::run(&root).and_then(|count| match count {
+            0 => Ok(()),
+            _ => Err(format!("{count} invariants are broken; exceptions: xtask/exceptions.toml")),
+        }),
+        "generate" => generate::run(&root),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask {task}: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}

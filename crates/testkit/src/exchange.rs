@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::origin::Shared;
+use crate::records::Shared;
 use crate::request::{Body, Extent, Inbox, Received};
 use crate::response::Fields;
 use crate::stream::Stream;

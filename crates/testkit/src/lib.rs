@@ -18,6 +18,7 @@ mod exchange;
 mod names;
 mod origin;
 mod program;
+mod records;
 mod request;
 mod response;
 mod scratch;

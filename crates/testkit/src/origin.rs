@@ -1,16 +1,15 @@
 //! A scriptable origin: a thread for each connection, a closure for each request.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{Shutdown, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use crate::deadline::{Deadline, PATIENCE};
+use crate::deadline::PATIENCE;
 use crate::exchange::{After, Exchange, Left};
+use crate::records::Shared;
 use crate::request::{Inbox, Received};
 use crate::response::Fields;
 use crate::stream::Stream;
@@ -23,68 +22,6 @@ pub struct Origin {
     address: String,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
-}
-
-/// What the threads of an origin have in common.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    state: Mutex<Records>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Records {
-    requests: Vec<Received>,
-    complaints: Vec<String>,
-    connections: usize,
-    open: HashMap<usize, Stream>,
-    sunk: u64,
-    stopped: bool,
-}
-
-impl Shared {
-    fn records(&self) -> MutexGuard<'_, Records> {
-        // A failed assertion in a behaviour must not hide the records from the test.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut Records) -> T) -> T {
-        let result = change(&mut self.records());
-        self.changed.notify_all();
-        result
-    }
-
-    pub(crate) fn complain(&self, why: &str) {
-        self.change(|records| records.complaints.push(why.to_owned()));
-    }
-
-    pub(crate) fn note_complete(&self, index: usize) {
-        self.change(|records| {
-            if let Some(request) = records.requests.get_mut(index) {
-                request.complete = true;
-            }
-        });
-    }
-
-    pub(crate) fn add_sunk(&self, bytes: u64) {
-        self.change(|records| records.sunk += bytes);
-    }
-
-    pub(crate) fn pause(&self, wait: Duration) {
-        self.wait(wait, |records| records.stopped);
-    }
-
-    fn wait(&self, wait: Duration, done: impl Fn(&Records) -> bool) -> bool {
-        let deadline = Deadline::after(wait);
-        let mut records = self.records();
-        while !done(&records) {
-            let Some(left) = deadline.remaining() else { return false };
-            let (guard, _) =
-                self.changed.wait_timeout(records, left).unwrap_or_else(PoisonError::into_inner);
-            records = guard;
-        }
-        true
-    }
 }
 
 enum Listener {
