@@ -46,7 +46,10 @@ impl<'d, 'r> Fields<'d, 'r> {
             }
         };
         for entry in entries.iter().filter(|entry| section.key(&entry.key).is_none()) {
-            let mut flaw = Flaw::new(format!("unknown key `{}`", entry.key));
+            if report.is_full() {
+                break;
+            }
+            let mut flaw = Flaw::new(format!("unknown key `{}`", entry.key.escape_debug()));
             flaw.help = suggestion(&entry.key, section.names(), "keys");
             report.error(entry.span, flaw);
         }
@@ -58,16 +61,16 @@ impl<'d, 'r> Fields<'d, 'r> {
     }
 
     fn require(&self) {
-        let names = || self.section.names();
-        // A mistyped key is reported as such already.
-        let meant: Vec<&str> =
-            self.entries.iter().filter_map(|entry| nearest(&entry.key, names())).collect();
-        let required = self
-            .section
-            .keys
-            .iter()
-            .filter(|key| matches!(key.preset, Preset::Required) && !meant.contains(&key.name));
-        for key in required.filter(|key| !self.entries.iter().any(|entry| entry.key == key.name)) {
+        let required = self.section.keys.iter().filter(|key| {
+            matches!(key.preset, Preset::Required)
+                && !self.entries.iter().any(|entry| entry.key == key.name)
+        });
+        for key in required {
+            let meant = |entry: &Entry| nearest(&entry.key, self.section.names()) == Some(key.name);
+            if self.report.is_full() || self.entries.iter().any(meant) {
+                // The mistyped key is reported as such already.
+                continue;
+            }
             let flaw = Flaw::new(format!("`{}` is missing", key.name))
                 .with_help(format!("{}: {}", key.name, key.doc));
             self.report.error(self.span, flaw);
@@ -185,8 +188,15 @@ impl<'d, 'r> Fields<'d, 'r> {
             refuse_kind(Some(&entry.node), entry.span, &expected, self.report);
             return Vec::new();
         };
+        let one = matches!(self.key(name), Some(Key { kind: Kind::Pairs(_), .. }));
         let read = |entry: &'d Entry| {
             let name = Phrase { text: &entry.key, span: entry.span };
+            if one && matches!(entry.node.value, Value::List(_)) {
+                let flaw = Flaw::new(format!("`{}` has one value, this is a list", entry.key))
+                    .with_help("a regular expression stands for several: \"~ ^(a|b)$\"");
+                self.report.error(entry.node.span, flaw);
+                return (name, Vec::new());
+            }
             (name, phrases(&entry.node, &entry.key, self.report))
         };
         entries.iter().map(read).collect()

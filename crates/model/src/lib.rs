@@ -18,9 +18,12 @@ mod nearest;
 mod pattern;
 mod place;
 mod problem;
+mod redact;
+mod reference;
 mod report;
 mod respond;
 mod route;
+mod schema;
 mod section;
 mod size;
 mod source;
@@ -35,10 +38,16 @@ pub use log::{AccessLog, Log};
 pub use model::{Admin, Model, Origin, Resolver};
 pub use pattern::{HostPattern, PathPattern, ValueMatch};
 pub use problem::{Problem, Problems, Severity, Style};
+pub use redact::redacted;
+pub use reference::reference;
 pub use respond::{BodySource, Redirect, Respond};
 pub use route::{Action, Proxy, Route};
+pub use schema::schema;
 pub use source::{Format, Source};
 pub use upstream::{Balance, Keepalive, Retry, Server, Upstream, UpstreamTimeout};
+
+#[cfg(test)]
+mod tests;
 
 use report::Report;
 use tree::Node;

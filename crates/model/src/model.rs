@@ -175,7 +175,7 @@ static ADMIN: Section = Section {
         kind: Kind::Text("address, or \"off\""),
         preset: Preset::Value("127.0.0.1:9180"),
         doc: "Where to listen for it, written like the address of a listener; `\"off\"` turns \
-              it off. Everybody who reaches it may change the configuration.",
+              it off. Keep it away from the public.",
     }],
 };
 

@@ -8,6 +8,8 @@ use crate::place::{Lines, Span};
 
 /// How much of a long line is shown around the place, in characters.
 const SHOWN_LINE: usize = 160;
+/// How much of a message is shown, in characters.
+const LONGEST: usize = 500;
 /// How much of the shown line may stand before the place, in characters.
 const SHOWN_BEFORE: usize = 100;
 
@@ -93,12 +95,12 @@ impl Problem {
         let rest = source_line.chars().count().saturating_sub(caret);
         Self {
             file: file.to_owned(),
-            message: flaw.message,
+            message: sentence(&flaw.message),
             line: place.line,
             column: place.column,
             width: place.width.min(rest).max(1),
             source_line,
-            help: flaw.help,
+            help: flaw.help.as_deref().map(sentence),
             severity,
             caret,
         }
@@ -186,6 +188,21 @@ impl fmt::Display for Problems {
 }
 
 impl std::error::Error for Problems {}
+
+/// A message as it may be printed: one line, no control characters, and of a very long value it
+/// repeats only the beginning.
+fn sentence(text: &str) -> String {
+    let clean = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    let mut out: String = text.chars().take(LONGEST).map(clean).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        out.push('…');
+    }
+    out
+}
 
 /// The line as it may be printed, and the caret's offset in it. A control character could drive
 /// the terminal, so it never gets there.

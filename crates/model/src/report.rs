@@ -6,7 +6,7 @@ use crate::place::{Lines, Span};
 use crate::problem::{Flaw, Problem, Problems, Severity};
 
 /// More problems than this help nobody, and a hostile document must not make us hold millions.
-const MOST: usize = 200;
+const MOST: usize = 100;
 
 /// Where readers leave what they find; reading goes on after every problem.
 pub(crate) struct Report<'a> {
@@ -56,13 +56,24 @@ impl<'a> Report<'a> {
         self.list.borrow().iter().any(|(_, problem)| problem.severity == Severity::Error)
     }
 
+    /// Whether further errors are dropped: then no work goes into them either.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count(Severity::Error) >= MOST
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        self.list.borrow().iter().filter(|(_, problem)| problem.severity == severity).count()
+    }
+
     fn add(&self, span: Span, severity: Severity, flaw: Flaw) {
-        let mut list = self.list.borrow_mut();
-        // Warnings make room for errors, never the other way round.
-        let full = list.iter().filter(|(_, problem)| problem.severity == severity).count() >= MOST;
+        // Counted apart: warnings must not keep errors out.
+        if self.count(severity) >= MOST {
+            return;
+        }
         let problem = Problem::at(self.file, &self.lines, span, severity, flaw);
+        let mut list = self.list.borrow_mut();
         // One value read under two rules would say the same thing twice.
-        if !full && !list.iter().any(|(_, known)| *known == problem) {
+        if !list.iter().any(|(_, known)| *known == problem) {
             list.push((span, problem));
         }
     }

@@ -56,7 +56,7 @@ pub(crate) static RESPOND: Section = Section {
         },
         Key {
             name: "headers",
-            kind: Kind::Pairs("header value"),
+            kind: Kind::PairLists("header value"),
             preset: Preset::Absent("a content type that fits the body"),
             doc: "Header fields of the response. Length and connection are written by the \
                   server itself.",

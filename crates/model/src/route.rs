@@ -237,6 +237,9 @@ fn read_listener_names(fields: &Fields<'_, '_>, listeners: &[Listener]) -> Vec<S
             names.push(it.text.to_owned());
             continue;
         }
+        if fields.report.is_full() {
+            break;
+        }
         let mut flaw = Flaw::new(format!("there is no listener \"{}\"", it.text));
         let known = listeners.iter().map(|listener| listener.name.as_str());
         flaw.help = suggestion(it.text, known, "listeners");

@@ -44,8 +44,10 @@ pub(crate) enum Kind {
     Tables(&'static Section),
     /// A table of tables by name, `[key.name]` in TOML.
     Named(&'static Section),
-    /// A table of texts under names the user chooses; a list gives a name several values.
+    /// A table of texts under names the user chooses.
     Pairs(&'static str),
+    /// The same, where a list gives a name several values.
+    PairLists(&'static str),
     /// The short text, or the whole table.
     Short(&'static str, &'static Section),
     /// A list of short texts and tables.
@@ -86,19 +88,10 @@ impl Section {
         keys.iter().map(|key| key.name)
     }
 
-    /// This section and all below it, each once, parents first.
+    /// This section and all below it, each followed by its own.
     pub(crate) fn family(&'static self) -> Vec<&'static Section> {
-        let mut list = vec![self];
-        let mut next = 0;
-        while let Some(section) = list.get(next).copied() {
-            for child in section.keys.iter().filter_map(|key| key.kind.section()) {
-                if !list.iter().any(|known| known.name == child.name) {
-                    list.push(child);
-                }
-            }
-            next = next.saturating_add(1);
-        }
-        list
+        let below = self.keys.iter().filter_map(|key| key.kind.section()).flat_map(Self::family);
+        std::iter::once(self).chain(below).collect()
     }
 }
 

@@ -227,6 +227,9 @@ impl Roster {
             return Some(*position);
         }
         if !wanted.text.contains(':') {
+            if report.is_full() {
+                return None;
+            }
             let mut flaw = Flaw::new(format!("there is no upstream \"{}\"", wanted.text));
             let mut known: Vec<&str> = self.list.iter().map(|it| it.name.as_str()).collect();
             known.sort_unstable();

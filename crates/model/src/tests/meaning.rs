@@ -1,0 +1,379 @@
+//! What documents mean: defaults, short forms, the environment, and the same in both notations.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{toml, with_rest, yaml};
+use crate::*;
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let model = toml(&with_rest("[[route]]\nproxy = \"127.0.0.1:9001\"")).unwrap();
+    let expected = Model {
+        workers: None,
+        shutdown_timeout: seconds(30),
+        trusted_proxies: vec![],
+        resolver: Resolver {
+            servers: vec![],
+            timeout: seconds(5),
+            min_ttl: seconds(1),
+            max_ttl: seconds(3600),
+        },
+        admin: Admin {
+            address: Some(Address::Tcp("127.0.0.1:9180".parse().unwrap())),
+            origin: Origin::Default,
+        },
+        log: Log { access: AccessLog::Off, file: None },
+        listeners: vec![Listener {
+            name: "0.0.0.0:80".to_owned(),
+            address: Address::Tcp("0.0.0.0:80".parse().unwrap()),
+            limits: Limits {
+                head: 32_768,
+                fields: 100,
+                target: 8_192,
+                requests_per_connection: None,
+                connections: Some(65_536),
+                connections_per_client: None,
+            },
+            timeout: ListenerTimeout {
+                head: seconds(10),
+                idle: seconds(60),
+                body: seconds(30),
+                write: seconds(30),
+            },
+        }],
+        upstreams: vec![Upstream {
+            name: "127.0.0.1:9001".to_owned(),
+            servers: vec![Server {
+                address: ServerAddress::Ip("127.0.0.1:9001".parse().unwrap()),
+                weight: 1,
+            }],
+            balance: Balance::RoundRobin,
+            keepalive: Keepalive { idle: 256, timeout: seconds(60) },
+            timeout: UpstreamTimeout { connect: seconds(2), read: seconds(30), write: seconds(30) },
+            retry: Retry { attempts: 1 },
+            host: None,
+        }],
+        routes: vec![Route {
+            name: "/*".to_owned(),
+            listeners: vec![],
+            hosts: vec![],
+            path: PathPattern::Prefix("/".to_owned()),
+            methods: vec![],
+            headers: vec![],
+            queries: vec![],
+            cookies: vec![],
+            clients: vec![],
+            body_limit: Some(104_857_600),
+            action: Action::Proxy(Proxy { upstream: 0 }),
+        }],
+        warnings: vec![],
+    };
+    assert_eq!(model, expected);
+}
+
+const IN_TOML: &str = r##"
+workers = 4
+shutdown_timeout = "1m30s"
+trusted_proxies = ["10.0.0.0/8", "::1"]
+
+[resolver]
+servers = ["1.1.1.1", "[::1]:5353"]
+timeout = "1s"
+min_ttl = "0s"
+max_ttl = "5m"
+
+[admin]
+address = "off"
+
+[log]
+access = "{method} {path}"
+file = "/var/log/a.log"
+
+[[listener]]
+name = "web"
+address = "[::]:${PORT}"
+limits = { head = "16KiB", fields = "${COUNT}", requests_per_connection = 1000, connections = "unlimited" }
+timeout = { head = "500ms" }
+
+[[listener]]
+address = "unix:/run/a.sock"
+
+[upstream.api]
+servers = ["Origin.Example:80", { address = "unix:/run/b.sock", weight = 3 }, "http://[::1]", "http://h"]
+keepalive = { idle = 0, timeout = "5s" }
+retry = { attempts = 0 }
+host = "api.internal:8080"
+
+[[route]]
+name = "first"
+listener = "web"
+host = ["Example.com", "*.example.com", "[::1]"]
+path = "/api/*"
+method = ["GET", "PURGE"]
+header = { X-Tenant = "acme", accept = "~ json$" }
+query = { v = "*" }
+cookie = { sid = "*" }
+client = "192.168.0.0/16"
+body_limit = "off"
+proxy = "api"
+
+[[route]]
+path = "~ ^/v[0-9]+/"
+respond = { status = 404, headers = { content-type = "text/html", set-cookie = ["a=1", "b=2"] }, body = "${EMPTY}# no: $${x}" }
+
+[[route]]
+path = "/users/{id}"
+respond = { file = "/srv/a.css" }
+
+[[route]]
+path = "/users/{id}"
+method = "GET"
+redirect = { to = "https://{host}{path}", status = 301 }
+
+[[route]]
+host = ["a", "*"]
+path = "/healthz"
+health = "${FLAG}"
+body_limit = 10
+"##;
+
+const IN_YAML: &str = r##"
+workers: 4
+shutdown_timeout: 1m30s
+trusted_proxies: [10.0.0.0/8, "::1"]
+resolver:
+  servers:
+    - 1.1.1.1
+    - "[::1]:5353"
+  timeout: 1s
+  min_ttl: 0s
+  max_ttl: 5m
+admin: { address: off }
+log:
+  access: "{method} {path}"
+  file: /var/log/a.log
+listener:
+  - name: web
+    address: "[::]:${PORT}"
+    limits:
+      head: 16KiB
+      fields: ${COUNT}
+      requests_per_connection: 1000
+      connections: unlimited
+    timeout: { head: 500ms }
+  - address: unix:/run/a.sock
+upstream:
+  api:
+    servers:
+      - Origin.Example:80
+      - address: unix:/run/b.sock
+        weight: 3
+      - http://[::1]
+      - http://h
+    keepalive: &short
+      idle: 0
+      timeout: 5s
+    retry: { attempts: 0 }
+    host: api.internal:8080
+route:
+  - name: first
+    listener: [web]
+    host:
+      - Example.com
+      - "*.example.com"
+      - "[::1]"
+    path: /api/*
+    method: [GET, PURGE]
+    header: { X-Tenant: acme, accept: ~ json$ }
+    query: { v: "*" }
+    cookie: { sid: '*' }
+    client: 192.168.0.0/16
+    body_limit: off
+    proxy: api
+  - path: ~ ^/v[0-9]+/
+    respond:
+      status: 404
+      headers:
+        content-type: text/html
+        set-cookie: [a=1, b=2]
+      body: "${EMPTY}# no: $${x}"
+  - path: /users/{id}
+    respond: { file: /srv/a.css }
+  - path: /users/{id}
+    method: GET
+    redirect:
+      to: https://{host}{path}
+      status: 301
+  - host: [a, "*"]
+    path: /healthz
+    health: ${FLAG}
+    body_limit: 10
+"##;
+
+#[test]
+fn both_notations_mean_the_same() {
+    let model = toml(IN_TOML).unwrap_or_else(|problems| panic!("{problems}"));
+    let other = yaml(IN_YAML).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(model, other);
+    assert_eq!(model.warnings, []);
+}
+
+#[test]
+fn everything_written_arrives() {
+    let model = toml(IN_TOML).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(model.workers, Some(4));
+    assert_eq!(model.shutdown_timeout, seconds(90));
+    let trusted: Vec<_> = model.trusted_proxies.iter().map(|it| it.to_string()).collect();
+    assert_eq!(trusted, ["10.0.0.0/8", "::1/128"]);
+    let servers: Vec<_> = model.resolver.servers.iter().map(|it| it.to_string()).collect();
+    assert_eq!(servers, ["1.1.1.1:53", "[::1]:5353"]);
+    assert_eq!(model.admin, Admin { address: None, origin: Origin::Written });
+    assert_eq!(model.log.access, AccessLog::Template("{method} {path}".to_owned()));
+    assert_eq!(model.log.file, Some(PathBuf::from("/var/log/a.log")));
+    let [web, unix] = model.listeners.as_slice() else { panic!() };
+    assert_eq!((web.name.as_str(), unix.name.as_str()), ("web", "unix:/run/a.sock"));
+    assert_eq!(web.address.to_string(), "[::]:8080");
+    assert_eq!((web.limits.head, web.limits.fields), (16_384, 7));
+    assert_eq!(web.limits.requests_per_connection, Some(1000));
+    assert_eq!(web.limits.connections, None);
+    assert_eq!(web.timeout.head, Duration::from_millis(500));
+    let [api] = model.upstreams.as_slice() else { panic!() };
+    let addresses: Vec<_> = api.servers.iter().map(|it| it.address.to_string()).collect();
+    assert_eq!(addresses, ["origin.example:80", "unix:/run/b.sock", "[::1]:80", "h:80"]);
+    assert_eq!(api.servers[1].weight, 3);
+    assert_eq!(api.keepalive, Keepalive { idle: 0, timeout: seconds(5) });
+    assert_eq!(api.retry.attempts, 0);
+    assert_eq!(api.host.as_deref(), Some("api.internal:8080"));
+}
+
+#[test]
+fn routes_arrive() {
+    let routes = toml(IN_TOML).unwrap_or_else(|problems| panic!("{problems}")).routes;
+    let names: Vec<_> = routes.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["first", "~^/v[0-9]+/", "/users/{id}", "/users/{id}#2", "/healthz"]);
+    let text = str::to_owned;
+    assert_eq!(
+        routes[0],
+        Route {
+            name: text("first"),
+            listeners: vec![text("web")],
+            hosts: vec![
+                HostPattern::Exact(text("example.com")),
+                HostPattern::Wildcard(text(".example.com")),
+                HostPattern::Exact(text("[::1]")),
+            ],
+            path: PathPattern::Prefix(text("/api/")),
+            methods: vec![text("GET"), text("PURGE")],
+            headers: vec![
+                (text("x-tenant"), ValueMatch::Exact(text("acme"))),
+                (text("accept"), ValueMatch::Regex(text("json$"))),
+            ],
+            queries: vec![(text("v"), ValueMatch::Present)],
+            cookies: vec![(text("sid"), ValueMatch::Present)],
+            clients: vec!["192.168.0.0/16".parse().unwrap()],
+            body_limit: None,
+            action: Action::Proxy(Proxy { upstream: 0 }),
+        }
+    );
+    assert_eq!(routes[1].path, PathPattern::Regex(text("^/v[0-9]+/")));
+    let headers = vec![
+        (text("content-type"), text("text/html")),
+        (text("set-cookie"), text("a=1")),
+        (text("set-cookie"), text("b=2")),
+    ];
+    let body = BodySource::Text(text("# no: ${x}"));
+    assert_eq!(routes[1].action, Action::Respond(Respond { status: 404, headers, body }));
+    assert_eq!(routes[2].path, PathPattern::Template(text("/users/{id}")));
+    let headers = vec![(text("content-type"), text("text/css; charset=utf-8"))];
+    let body = BodySource::File(PathBuf::from("/srv/a.css"));
+    assert_eq!(routes[2].action, Action::Respond(Respond { status: 200, headers, body }));
+    let to = text("https://{host}{path}");
+    assert_eq!(routes[3].action, Action::Redirect(Redirect { to, status: 301 }));
+    assert_eq!(routes[4].hosts, []);
+    assert_eq!((&routes[4].action, routes[4].body_limit), (&Action::Health, Some(10)));
+}
+
+#[test]
+fn short_forms() {
+    let plain = ("content-type".to_owned(), "text/plain; charset=utf-8".to_owned());
+    let respond = |status, headers: &[(String, String)], body: &str| {
+        let body = BodySource::Text(body.to_owned());
+        Action::Respond(Respond { status, headers: headers.to_vec(), body })
+    };
+    let redirect = |to: &str, status| Action::Redirect(Redirect { to: to.to_owned(), status });
+    let rows = [
+        ("respond = \"Hello\"", respond(200, std::slice::from_ref(&plain), "Hello")),
+        ("respond = { body = \"Hi\" }", respond(200, std::slice::from_ref(&plain), "Hi")),
+        ("respond = { status = 204 }", respond(204, &[], "")),
+        ("redirect = \"/new\"", redirect("/new", 302)),
+        ("redirect = { to = \"/new{query}\" }", redirect("/new{query}", 302)),
+        ("health = true", Action::Health),
+    ];
+    for (text, expected) in rows {
+        let model = toml(&with_rest(&format!("[[route]]\n{text}"))).unwrap();
+        assert_eq!(model.routes[0].action, expected, "{text}");
+    }
+}
+
+#[test]
+fn one_address_makes_one_upstream() {
+    let text = with_rest(
+        "[upstream.\"127.0.0.1:3\"]\nservers = \"h:3\"\n\
+         [[route]]\nname = \"a\"\npath = \"/a\"\nproxy = \"127.0.0.1:1\"\n\
+         [[route]]\npath = \"/b\"\nproxy = \"http://127.0.0.1:1/\"\n\
+         [[route]]\npath = \"/c\"\nproxy = \"unix:/run/c.sock\"\n\
+         [[route]]\npath = \"/d\"\nproxy = \"127.0.0.1:3\"\n",
+    );
+    let model = toml(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let names: Vec<_> = model.upstreams.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["127.0.0.1:3", "127.0.0.1:1", "unix:/run/c.sock"]);
+    let used: Vec<_> = model
+        .routes
+        .iter()
+        .map(|it| match &it.action {
+            Action::Proxy(proxy) => proxy.upstream,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(used, [1, 1, 2, 0]);
+    // What is written is taken at its word, even under a name that looks like an address.
+    assert_eq!(model.upstreams[0].servers[0].address.to_string(), "h:3");
+}
+
+#[test]
+fn default_names_avoid_written_ones() {
+    let text = with_rest(
+        "[[route]]\npath = \"/a\"\nmethod = \"GET\"\nhealth = true\n\
+         [[route]]\npath = \"/a\"\nmethod = \"PUT\"\nhealth = true\n\
+         [[route]]\nname = \"/a#2\"\npath = \"/b\"\nhealth = true\n",
+    );
+    let routes = toml(&text).unwrap().routes;
+    let names: Vec<_> = routes.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["/a", "/a#3", "/a#2"]);
+}
+
+#[test]
+fn a_byte_order_mark_is_no_text() {
+    let text = format!("\u{feff}{}", with_rest(""));
+    assert!(toml(&text).is_ok());
+    assert!(yaml("\u{feff}listener: [{address: \":80\"}]").is_ok());
+}
+
+#[test]
+fn ports_may_be_free_twice() {
+    let model = toml(
+        "[[listener]]\nname = \"a\"\naddress = \":0\"\n[[listener]]\nname = \"b\"\naddress = \":0\"",
+    );
+    assert_eq!(model.unwrap().listeners.len(), 2);
+}
+
+#[test]
+fn a_written_admin_address_is_known_as_such() {
+    let model = toml(&with_rest("admin.address = \"127.0.0.1:9180\"")).unwrap();
+    assert_eq!(model.admin.origin, Origin::Written);
+}
