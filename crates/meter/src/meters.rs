@@ -79,25 +79,21 @@ impl Meters {
     }
 
     /// The meter of a route.
-    #[must_use]
     pub fn route(&self, name: &str) -> Arc<PerWorker<RouteMeter>> {
         self.named(&self.routes, name.to_owned())
     }
 
     /// The meter of an upstream.
-    #[must_use]
     pub fn upstream(&self, name: &str) -> Arc<PerWorker<UpstreamMeter>> {
         self.named(&self.upstreams, name.to_owned())
     }
 
     /// The meter of a server of an upstream.
-    #[must_use]
     pub fn server(&self, upstream: &str, address: &str) -> Arc<PerWorker<ServerMeter>> {
         self.named(&self.servers, (upstream.to_owned(), address.to_owned()))
     }
 
     /// The meter of a listener.
-    #[must_use]
     pub fn listener(&self, name: &str) -> Arc<PerWorker<ListenerMeter>> {
         self.named(&self.listeners, name.to_owned())
     }

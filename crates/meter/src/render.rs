@@ -341,3 +341,6 @@ impl Page<'_> {
         self.sample(&format!("{name}_count"), &[label], total);
     }
 }
+
+#[cfg(test)]
+mod tests;
