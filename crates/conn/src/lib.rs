@@ -1,1 +1,21 @@
 //! A codec over a socket, server and client side.
+//!
+//! [`Downstream`] is the client's side of an exchange, [`Upstream`] the origin's. Both offer the same
+//! words whatever protocol is spoken: read a head, take content piece by piece, send a head, send
+//! content, finish. What one side takes no faster than the other gives is held back by [`relay`],
+//! so no body ever lies in memory.
+
+mod buffer;
+mod client;
+mod linger;
+mod receive;
+mod relay;
+mod send;
+mod server;
+
+pub use client::{Reuse, Upstream};
+pub use linger::linger;
+pub use receive::{Content, Receiver};
+pub use relay::{Relay, RelayFault, tunnel};
+pub use send::Sender;
+pub use server::{Downstream, HeadArrival, ServerTimeouts};

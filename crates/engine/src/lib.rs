@@ -1,1 +1,29 @@
 //! One exchange: route, action, upstream, retry, answer, log.
+//!
+//! A [`Snapshot`] is what the configuration became: immutable, shared by all workers, replaced as a
+//! whole. A worker ([`run_worker`]) accepts connections and runs exchanges; a request keeps the
+//! snapshot it began with.
+
+mod access;
+mod answer;
+mod connection;
+mod coroutine;
+mod exchange;
+mod fault_log;
+mod forward;
+mod guard;
+mod listener;
+mod local;
+mod proxy;
+mod redirect;
+mod snapshot;
+mod worker;
+
+pub use answer::Answer;
+pub use guard::ConnectionGuard;
+pub use redirect::{Redirect, RedirectProblem};
+pub use snapshot::{
+    AccessLog, Action, ConnectionLimits, ListenerPlan, Report, ReportAnswer, Route, RouteTable,
+    Snapshot, TrustedProxies,
+};
+pub use worker::{Drained, Order, WorkerParts, run_worker};

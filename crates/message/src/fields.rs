@@ -130,9 +130,41 @@ impl Fields {
 
     /// Takes every line with this meaning out.
     pub fn remove(&mut self, id: FieldId) {
-        for line in self.lines.iter_mut().filter(|line| line.id == id) {
+        self.remove_all(|line| line == id);
+    }
+
+    /// Takes every line out whose meaning `unwanted` names.
+    #[inline]
+    pub fn remove_all(&mut self, unwanted: impl Fn(FieldId) -> bool) {
+        for line in self.lines.iter_mut().filter(|line| unwanted(line.id)) {
             line.id = FieldId::Removed;
         }
+    }
+
+    /// Adds a line whose value stands in this head already.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if the line does not fit any more.
+    pub fn push_copy(&mut self, name: &[u8], value: Span) -> Result<(), SpaceExhausted> {
+        let start = self.bytes.len();
+        let length = value.of(&self.bytes).len();
+        if start + name.len() + length + 4 > SPACE {
+            return Err(SpaceExhausted);
+        }
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(b": ");
+        let value_start = self.bytes.len();
+        if length > 0 {
+            self.bytes.extend_from_within(value.range());
+        }
+        self.bytes.extend_from_slice(b"\r\n");
+        self.lines.push(Field {
+            id: FieldId::of(name),
+            name: Span::at(start, start + name.len()),
+            value: Span::at(value_start, value_start + length),
+            line_end: offset(self.bytes.len()),
+        });
+        Ok(())
     }
 
     /// The lines in the order they came, removed ones included (see [`FieldId::Removed`]).

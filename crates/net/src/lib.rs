@@ -9,6 +9,7 @@
 mod clock;
 mod connect;
 mod listen;
+mod log_writer;
 mod mailbox;
 mod reactor;
 mod runtime;
@@ -21,6 +22,7 @@ mod timer;
 pub use clock::{Nanos, now, unix_ms};
 pub use connect::connect;
 pub use listen::{Accepted, Binding, Listener, PeerAddress};
+pub use log_writer::{LogCounts, LogTarget, LogWriter};
 pub use mailbox::{Mailbox, Post, mailbox};
 pub use runtime::{live_tasks, run, spawn, wake_all, yield_now};
 pub use stream::{Endpoint, Stream};

@@ -5,9 +5,11 @@ use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
 use std::path::PathBuf;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::fd::OwnedFd;
+use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 
 use crate::reactor::{Registration, Watch};
@@ -177,6 +179,13 @@ impl Stream {
 
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd
+    }
+
+    /// Makes the coming close a reset, so that a peer that reads until the end of the connection does
+    /// not take half of something for the whole.
+    pub fn abort_on_close(&self) {
+        // If it fails the connection is gone already.
+        let _ = set_socket_linger(&self.fd, Some(Duration::ZERO));
     }
 
     /// Closes one or both directions. A connection that is gone already is no error.

@@ -1,1 +1,18 @@
-//! Clusters of servers: balancing, pools, resolution.
+//! Clusters of servers: which server is next, and the connections kept open to it.
+//!
+//! A [`ClusterPlan`] is what the configuration asks for, shared by all threads. A [`Cluster`] is what
+//! one worker makes of it: its own position in the rotation, its own pools, its own counters. When a
+//! plan changes, servers that stay keep their connections.
+
+mod balance;
+mod cluster;
+mod plan;
+mod pool;
+mod server;
+
+pub use cluster::Cluster;
+pub use plan::{ClusterPlan, ClusterSettings, ServerPlan};
+pub use server::Server;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! The origin's side of an exchange.
+
+use std::task::{Context, Poll, ready};
+
+use sluice_message::{
+    BodyLength, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead, Retry,
+};
+use sluice_net::Stream;
+use sluice_wire::h1::{Decoded, Limits, RequestFraming, Upgrade, decode_response, encode_request};
+
+use crate::receive::broken;
+use crate::{Receiver, Sender};
+
+/// Whether a connection served requests before this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// Opened for this request.
+    Fresh,
+    /// Taken from the pool: the origin may have closed it while the request was on its way.
+    Reused,
+}
+
+/// Limits for what an origin sends as a head. Origins are chosen by the operator, yet bounded.
+const LIMITS: Limits = Limits { head: 64 * 1024 - 1, fields: 256, target: 8 * 1024 };
+
+/// A connection to an origin while a request is on it.
+#[derive(Debug)]
+pub struct Upstream {
+    /// The socket.
+    pub stream: Stream,
+    /// The answers' half.
+    pub receiver: Receiver,
+    /// The requests' half.
+    pub sender: Sender,
+    reuse: Reuse,
+}
+
+impl Upstream {
+    /// Around an open connection.
+    #[must_use]
+    pub fn new(stream: Stream, reuse: Reuse) -> Self {
+        Self { stream, receiver: Receiver::new(), sender: Sender::new(), reuse }
+    }
+
+    /// Whether the connection served requests before.
+    #[must_use]
+    pub const fn reuse(&self) -> Reuse {
+        self.reuse
+    }
+
+    /// Queues the head of a request; content follows through `sender`.
+    pub fn send_head(&mut self, head: &RequestHead, upgrade: Upgrade) {
+        let framing = RequestFraming { body: head.body, upgrade, expectation: head.expectation };
+        self.sender.encode(|output| encode_request(output, head, framing));
+        self.sender.announce(head.body);
+    }
+
+    /// Waits for the head of an answer, interim ones included.
+    ///
+    /// # Errors
+    /// A malformed head, or a connection that ended or broke. If it was a reused one and not a byte of
+    /// the answer had come, the request may be repeated if that does no harm (RFC 9112, 9.3.1).
+    pub fn poll_head(
+        &mut self,
+        cx: &Context<'_>,
+        request: Method,
+        head: &mut ResponseHead,
+    ) -> Poll<Result<(), Fault>> {
+        loop {
+            if !self.receiver.input().is_empty() {
+                match decode_response(self.receiver.input(), &LIMITS, request, head) {
+                    Ok(Decoded::Complete { consumed }) => {
+                        self.receiver.consume_head(consumed);
+                        self.receiver.expect(head.body);
+                        return Poll::Ready(Ok(()));
+                    }
+                    Ok(Decoded::Partial) => {}
+                    Err(kind) => return Poll::Ready(Err(Fault::upstream(kind, Retry::Never))),
+                }
+            }
+            match ready!(self.receiver.poll_input(&self.stream, cx)) {
+                Ok(0) => return Poll::Ready(Err(self.lost(FaultKind::Closed))),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(self.lost(broken(&error)))),
+            }
+        }
+    }
+
+    /// From now on both directions are bytes without a frame.
+    pub fn become_pipe(&mut self) {
+        self.receiver.expect(BodyLength::UntilClose);
+        self.sender.announce(BodyLength::UntilClose);
+    }
+
+    /// Changes whenever output was queued or written.
+    #[must_use]
+    pub fn progress(&self) -> u64 {
+        self.sender.progress()
+    }
+
+    /// The connection ended before its answer was there.
+    #[must_use]
+    pub fn lost(&self, kind: FaultKind) -> Fault {
+        let untouched = self.receiver.input().is_empty() && self.receiver.received() == 0;
+        let retry = match self.reuse {
+            Reuse::Reused if untouched => Retry::IfIdempotent,
+            _ => Retry::Never,
+        };
+        Fault::upstream(kind, retry)
+    }
+
+    /// The connection, if another request may go on it: all was sent, all was taken, the origin wants
+    /// to go on, and it said nothing that nobody asked for.
+    #[must_use]
+    pub fn into_idle(mut self, head: &ResponseHead) -> Option<Stream> {
+        let reusable = head.persistence == Persistence::KeepAlive
+            && head.body != BodyLength::UntilClose
+            && self.receiver.is_done()
+            && self.receiver.input().is_empty()
+            && self.sender.waiting() == 0
+            && !self.stream.is_closed();
+        self.receiver.release();
+        self.sender.release();
+        reusable.then_some(self.stream)
+    }
+}

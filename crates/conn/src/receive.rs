@@ -1,0 +1,230 @@
+//! The receiving half of a connection: bytes in, content out piece by piece.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use sluice_message::{BodyLength, FaultKind, Fields};
+use sluice_net::Stream;
+use sluice_wire::h1::{BodyDecoder, BodyState};
+
+use crate::buffer::{Buffer, Pressure};
+
+/// What a receiver has for its taker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A piece: [`Receiver::piece`] is not empty.
+    Piece,
+    /// Nothing more; trailers, if any, are there.
+    End,
+}
+
+/// Input of a connection and the content that is being taken from it.
+#[derive(Debug)]
+pub struct Receiver {
+    input: Buffer,
+    pressure: Pressure,
+    decoder: BodyDecoder,
+    /// Length of the decoded piece at the front of the input.
+    piece: usize,
+    /// Decoded framing right behind the piece; it goes when the piece does.
+    behind: usize,
+    received: u64,
+    /// Bytes of content decoded since the head.
+    content: u64,
+    untouched: bool,
+}
+
+impl Default for Receiver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Receiver {
+    pub(crate) fn new() -> Self {
+        Self {
+            input: Buffer::new(),
+            pressure: Pressure::Low,
+            decoder: BodyDecoder::new(BodyLength::Empty),
+            piece: 0,
+            behind: 0,
+            received: 0,
+            content: 0,
+            untouched: true,
+        }
+    }
+
+    /// Bytes that arrived and are not decoded yet.
+    #[inline]
+    pub(crate) fn input(&self) -> &[u8] {
+        self.input.content()
+    }
+
+    #[inline]
+    pub(crate) fn consume_head(&mut self, length: usize) {
+        self.received += u64::try_from(length).unwrap_or(u64::MAX);
+        self.input.consume(length);
+    }
+
+    /// From now on the input is content of this length.
+    #[inline]
+    pub(crate) fn expect(&mut self, length: BodyLength) {
+        self.decoder = BodyDecoder::new(length);
+        self.piece = 0;
+        self.behind = 0;
+        self.content = 0;
+        self.untouched = true;
+    }
+
+    /// Bytes of content decoded since the head, without what frames them.
+    #[must_use]
+    pub const fn content(&self) -> u64 {
+        self.content
+    }
+
+    /// Bytes taken from the connection since [`Receiver::restart_count`].
+    #[must_use]
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    pub(crate) const fn restart_count(&mut self) {
+        self.received = 0;
+    }
+
+    /// Whether all content of the message was decoded and taken.
+    #[must_use]
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.piece == 0 && self.decoder.is_done()
+    }
+
+    /// Whether no content was decoded since the head.
+    #[must_use]
+    pub const fn is_untouched(&self) -> bool {
+        self.untouched
+    }
+
+    /// The piece at hand.
+    #[must_use]
+    #[inline]
+    pub fn piece(&self) -> &[u8] {
+        self.input.content().get(..self.piece).unwrap_or_default()
+    }
+
+    /// Takes the first bytes of the piece at hand away.
+    #[inline]
+    pub fn advance(&mut self, length: usize) {
+        let length = length.min(self.piece);
+        self.piece -= length;
+        self.input.consume(length);
+        if self.piece == 0 && self.behind > 0 {
+            self.input.consume(std::mem::take(&mut self.behind));
+        }
+    }
+
+    /// Trailers, once [`Content::End`] was seen.
+    #[must_use]
+    pub fn trailers(&self) -> Option<&Fields> {
+        self.decoder.trailers()
+    }
+
+    /// Bytes of content that are still to come, if that is known.
+    #[must_use]
+    pub fn announced(&self) -> Option<u64> {
+        self.decoder.remaining_hint()
+    }
+
+    /// Reads more input; 0 is the end of the stream.
+    #[inline]
+    pub(crate) fn poll_input(
+        &mut self,
+        stream: &Stream,
+        cx: &Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let tail = self.input.tail_with_room(self.pressure);
+        let read = stream.poll_read(cx, tail);
+        let filled = tail.len() == tail.capacity();
+        match read {
+            Poll::Pending => {
+                // Whoever waits owns no buffer.
+                if self.input.is_empty() {
+                    self.input.release();
+                }
+                Poll::Pending
+            }
+            Poll::Ready(result) => {
+                self.pressure = if filled { Pressure::High } else { Pressure::Low };
+                Poll::Ready(result)
+            }
+        }
+    }
+
+    /// Waits until there is a piece or the end.
+    ///
+    /// # Errors
+    /// Malformed framing, or a connection that ended or broke in the middle.
+    pub fn poll_content(
+        &mut self,
+        stream: &Stream,
+        cx: &Context<'_>,
+    ) -> Poll<Result<Content, FaultKind>> {
+        loop {
+            if let Some(content) = self.decode()? {
+                return Poll::Ready(Ok(content));
+            }
+            match ready!(self.poll_input(stream, cx)) {
+                Ok(0) => {
+                    self.decoder.on_eof()?;
+                    return Poll::Ready(Ok(Content::End));
+                }
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(broken(&error))),
+            }
+        }
+    }
+
+    /// What the input at hand holds; `None` if more is needed.
+    ///
+    /// # Errors
+    /// Malformed framing.
+    pub fn decode(&mut self) -> Result<Option<Content>, FaultKind> {
+        while self.piece == 0 {
+            if self.decoder.is_done() {
+                return Ok(Some(Content::End));
+            }
+            if self.input.is_empty() {
+                return Ok(None);
+            }
+            self.untouched = false;
+            let piece = self.decoder.decode(self.input.content())?;
+            self.received += u64::try_from(piece.consumed).unwrap_or(u64::MAX);
+            self.piece = piece.data.len();
+            self.content += u64::try_from(self.piece).unwrap_or(u64::MAX);
+            if self.piece > 0 {
+                self.behind = piece.consumed.saturating_sub(piece.data.end);
+                self.input.consume(piece.data.start);
+            } else {
+                self.input.consume(piece.consumed);
+                if piece.consumed == 0 && piece.state == BodyState::More {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(Content::Piece))
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.input.release();
+        self.piece = 0;
+        self.behind = 0;
+    }
+}
+
+/// What a failed system call means for the message.
+pub(crate) fn broken(error: &io::Error) -> FaultKind {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => FaultKind::Reset,
+        _ => FaultKind::Closed,
+    }
+}

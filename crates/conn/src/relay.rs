@@ -1,0 +1,121 @@
+//! Content from one connection to another, no faster than it is taken.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use sluice_message::FaultKind;
+use sluice_net::{Deadline, Stream};
+
+use crate::server::Progress;
+use crate::{Content, Receiver, Sender};
+
+/// Which end of a relay failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelayFault {
+    /// The end content comes from.
+    Source(FaultKind),
+    /// The end content goes to.
+    Sink(FaultKind),
+}
+
+/// One direction of an exchange.
+#[derive(Debug)]
+pub struct Relay<'r> {
+    /// Socket content comes from.
+    pub source: &'r Stream,
+    /// Its receiving half.
+    pub receiver: &'r mut Receiver,
+    /// Socket content goes to.
+    pub sink: &'r Stream,
+    /// Its sending half.
+    pub sender: &'r mut Sender,
+}
+
+impl Relay<'_> {
+    /// Moves content until its end was written, or neither side can go on.
+    ///
+    /// Output is written whenever the source has nothing more at hand: an event stream arrives event
+    /// by event, a short answer in one piece with its head.
+    ///
+    /// # Errors
+    /// [`RelayFault`], naming the end that failed.
+    pub fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<(), RelayFault>> {
+        loop {
+            if self.receiver.piece().is_empty() {
+                match self.receiver.poll_content(self.source, cx) {
+                    Poll::Ready(Ok(Content::Piece)) => {}
+                    Poll::Ready(Ok(Content::End)) => {
+                        self.sender.finish(self.receiver.trailers());
+                        return Poll::Ready(Ok(()));
+                    }
+                    Poll::Ready(Err(kind)) => return Poll::Ready(Err(RelayFault::Source(kind))),
+                    Poll::Pending => {
+                        return match self.sender.poll_flush(self.sink, cx) {
+                            Poll::Ready(Err(kind)) => Poll::Ready(Err(RelayFault::Sink(kind))),
+                            _ => Poll::Pending,
+                        };
+                    }
+                }
+            }
+            match self.sender.poll_piece(self.sink, cx, self.receiver.piece()) {
+                Poll::Ready(Ok(taken)) => self.receiver.advance(taken),
+                Poll::Ready(Err(kind)) => return Poll::Ready(Err(RelayFault::Sink(kind))),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// How far the relay is: changes whenever it made progress.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.receiver.received().wrapping_add(self.sender.progress())
+    }
+}
+
+/// Joins two connections byte by byte, both ways, after a switch of protocols. Ends when both
+/// directions have ended, one broke, or nothing moved for `idle`. A side that closes is closed on the
+/// other as well, while the opposite direction goes on.
+pub async fn tunnel(
+    mut left: Relay<'_>,
+    mut right: Relay<'_>,
+    deadline: &Deadline,
+    idle: Duration,
+) -> Result<(), FaultKind> {
+    let mut progress = Progress::new(idle);
+    let mut ended = [false; 2];
+    poll_fn(|cx| {
+        let before = left.position().wrapping_add(right.position());
+        for (relay, ended) in [&mut left, &mut right].into_iter().zip(&mut ended) {
+            if !*ended && poll_direction(relay, cx)?.is_ready() {
+                *ended = true;
+                relay.sink.shut_down(std::net::Shutdown::Write);
+            }
+        }
+        if ended == [true; 2] {
+            return Poll::Ready(Ok(()));
+        }
+        if left.position().wrapping_add(right.position()) != before {
+            progress.renew();
+        }
+        progress.poll(deadline, cx).map(|()| Err(FaultKind::TimedOut))
+    })
+    .await
+}
+
+/// Ready once the direction's end was written too.
+fn poll_direction(relay: &mut Relay<'_>, cx: &Context<'_>) -> Result<Poll<()>, FaultKind> {
+    let fault = |fault: RelayFault| match fault {
+        RelayFault::Source(kind) | RelayFault::Sink(kind) => kind,
+    };
+    match relay.poll(cx) {
+        Poll::Pending => Ok(Poll::Pending),
+        Poll::Ready(result) => {
+            result.map_err(fault)?;
+            match relay.sender.poll_flush(relay.sink, cx) {
+                Poll::Pending => Ok(Poll::Pending),
+                Poll::Ready(result) => result.map(Poll::Ready),
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The sending half of a connection: heads and content in, bytes out.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use sluice_message::{BodyLength, FaultKind, Fields};
+use sluice_net::Stream;
+use sluice_wire::h1::{CHUNK_END, encode_chunk_start, encode_last_chunk};
+
+use crate::buffer::Buffer;
+use crate::receive::broken;
+
+/// Pieces from this size on go to the socket without being copied, if the framing allows it.
+const DIRECT: usize = 8 * 1024;
+
+/// Output that waits for the socket before more is taken.
+const ENOUGH: usize = 64 * 1024;
+
+/// Output of a connection and the framing of the content that goes into it.
+#[derive(Debug)]
+pub struct Sender {
+    output: Buffer,
+    body: BodyLength,
+    sent: u64,
+}
+
+impl Default for Sender {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sender {
+    pub(crate) const fn new() -> Self {
+        Self { output: Buffer::new(), body: BodyLength::Empty, sent: 0 }
+    }
+
+    /// The output to encode into.
+    #[inline]
+    pub(crate) fn encode(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let tail = self.output.tail();
+        let before = tail.len();
+        encode(tail);
+        self.sent += u64::try_from(tail.len() - before).unwrap_or(u64::MAX);
+    }
+
+    /// The content that follows has this length.
+    #[inline]
+    pub(crate) const fn announce(&mut self, body: BodyLength) {
+        self.body = body;
+    }
+
+    /// Bytes put out since [`Sender::restart_count`], some of which may still wait.
+    #[must_use]
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Changes whenever output was queued or written.
+    #[must_use]
+    pub(crate) fn progress(&self) -> u64 {
+        let waiting = u64::try_from(self.output.len()).unwrap_or(u64::MAX);
+        self.sent.wrapping_mul(2).wrapping_sub(waiting)
+    }
+
+    pub(crate) const fn restart_count(&mut self) {
+        self.sent = 0;
+    }
+
+    /// Bytes that wait for the socket.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.output.len()
+    }
+
+    /// Takes as much of `piece` as it can without piling up output, and says how much.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn poll_piece(
+        &mut self,
+        stream: &Stream,
+        cx: &Context<'_>,
+        piece: &[u8],
+    ) -> Poll<Result<usize, FaultKind>> {
+        if piece.len() >= DIRECT && self.body != BodyLength::Framed {
+            return self.poll_direct(stream, cx, piece);
+        }
+        if self.output.len() >= ENOUGH {
+            ready!(self.poll_flush(stream, cx))?;
+        }
+        self.push(piece);
+        Poll::Ready(Ok(piece.len()))
+    }
+
+    /// Takes a piece whatever it costs in memory; for content that is in memory anyway.
+    #[inline]
+    pub fn push(&mut self, piece: &[u8]) {
+        let framed = self.body == BodyLength::Framed;
+        // An empty chunk would end the content (RFC 9112, 7.1).
+        if framed && piece.is_empty() {
+            return;
+        }
+        self.encode(|output| {
+            if framed {
+                encode_chunk_start(output, piece.len());
+            }
+            output.extend_from_slice(piece);
+            if framed {
+                output.extend_from_slice(CHUNK_END);
+            }
+        });
+    }
+
+    /// Ends the content.
+    #[inline]
+    pub fn finish(&mut self, trailers: Option<&Fields>) {
+        if self.body == BodyLength::Framed {
+            self.encode(|output| encode_last_chunk(output, trailers));
+        }
+        self.body = BodyLength::Empty;
+    }
+
+    fn poll_direct(
+        &mut self,
+        stream: &Stream,
+        cx: &Context<'_>,
+        piece: &[u8],
+    ) -> Poll<Result<usize, FaultKind>> {
+        let waiting = self.output.len();
+        let result = if waiting == 0 {
+            ready!(stream.poll_write(cx, piece))
+        } else {
+            ready!(stream.poll_write_two(cx, self.output.content(), piece))
+        };
+        let written = result.map_err(|error: io::Error| broken(&error))?;
+        self.output.consume(written.min(waiting));
+        let taken = written.saturating_sub(waiting);
+        self.sent += u64::try_from(taken).unwrap_or(u64::MAX);
+        Poll::Ready(Ok(taken))
+    }
+
+    /// Writes all output.
+    ///
+    /// # Errors
+    /// The connection broke.
+    #[inline]
+    pub fn poll_flush(&mut self, stream: &Stream, cx: &Context<'_>) -> Poll<Result<(), FaultKind>> {
+        while !self.output.is_empty() {
+            let written = ready!(stream.poll_write(cx, self.output.content()));
+            self.output.consume(written.map_err(|error| broken(&error))?);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.output.release();
+    }
+}

@@ -1,0 +1,145 @@
+//! What the gateway says by itself: fixed answers, and the one place where faults become answers.
+
+use sluice_message::{Fault, FaultKind, Fields, Persistence, ResponseHead, Side, SpaceExhausted};
+
+/// An answer that is always the same: encoded once, sent many times.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub(crate) head: ResponseHead,
+    pub(crate) body: Box<[u8]>,
+}
+
+impl Answer {
+    /// An answer with these fields. Names and values must be valid: they come from a checked
+    /// configuration.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if the fields take more than 256 KiB.
+    pub fn new<'f>(
+        status: u16,
+        fields: impl IntoIterator<Item = (&'f str, &'f str)>,
+        body: impl Into<Box<[u8]>>,
+    ) -> Result<Self, SpaceExhausted> {
+        let mut lines = Fields::new();
+        for (name, value) in fields {
+            lines.push(name.as_bytes(), value.as_bytes())?;
+        }
+        let head = ResponseHead { status, fields: lines, ..ResponseHead::default() };
+        Ok(Self { head, body: body.into() })
+    }
+}
+
+/// How loud a fault is on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// Only counted, and named in the access log: a client's everyday doing.
+    Silent,
+    /// A client that breaks rules.
+    Info,
+    /// An origin that fails.
+    Warn,
+    /// We fail.
+    Error,
+}
+
+/// What a fault comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Status of the answer. 499 stands in logs for a client that did not wait for one.
+    pub(crate) status: u16,
+    pub(crate) level: Level,
+    /// Whether the client's connection can be used further.
+    pub(crate) persistence: Persistence,
+    pub(crate) reply: Reply,
+}
+
+/// Whether anybody is there to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Send,
+    Nobody,
+}
+
+/// The one function that maps a fault to status and log level.
+pub(crate) const fn judge(fault: Fault) -> Verdict {
+    use FaultKind as K;
+    let (status, level) = match (fault.side, fault.kind) {
+        (Side::Downstream, K::Malformed(_)) => (400, Level::Info),
+        (Side::Downstream, K::TimedOut) => (408, Level::Silent),
+        (Side::Downstream, K::Closed | K::Reset) => (499, Level::Silent),
+        (Side::Downstream, K::HeadTooLarge | K::TooManyFields) => (431, Level::Info),
+        (_, K::NoRoute) => (404, Level::Silent),
+        (_, K::MethodNotAllowed) => (405, Level::Silent),
+        (_, K::BodyTooLarge) => (413, Level::Info),
+        (_, K::TargetTooLong) => (414, Level::Info),
+        (_, K::UnknownExpectation) => (417, Level::Info),
+        (_, K::MethodNotImplemented) => (501, Level::Info),
+        (_, K::ConnectTimedOut | K::ResponseTimedOut) => (504, Level::Warn),
+        (Side::Upstream, K::TimedOut) => (504, Level::Warn),
+        (_, K::NoServer) => (503, Level::Warn),
+        (Side::Upstream, _) => (502, Level::Warn),
+        (_, K::Exhausted) => (503, Level::Error),
+        (Side::Internal, _) | (_, K::ConnectFailed | K::Broken) => (500, Level::Error),
+    };
+    let persistence = match (fault.side, fault.kind) {
+        (_, K::NoRoute | K::MethodNotAllowed) | (Side::Upstream, _) => Persistence::KeepAlive,
+        _ => Persistence::Close,
+    };
+    let reply = if status == 499 { Reply::Nobody } else { Reply::Send };
+    Verdict { status, level, persistence, reply }
+}
+
+/// The reason phrase that goes into the short body of an error answer.
+pub(crate) const fn phrase(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        417 => "Expectation Failed",
+        431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => "Internal Server Error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_message::{Retry, Syntax};
+
+    #[test]
+    fn faults_become_the_statuses_their_side_and_kind_call_for() {
+        let down = Fault::downstream;
+        let up = |kind| Fault::upstream(kind, Retry::Never);
+        let cases = [
+            (down(FaultKind::Malformed(Syntax::Host)), 400),
+            (up(FaultKind::Malformed(Syntax::StatusLine)), 502),
+            (down(FaultKind::HeadTooLarge), 431),
+            (up(FaultKind::HeadTooLarge), 502),
+            (down(FaultKind::TimedOut), 408),
+            (up(FaultKind::TimedOut), 504),
+            (up(FaultKind::ResponseTimedOut), 504),
+            (up(FaultKind::ConnectTimedOut), 504),
+            (up(FaultKind::ConnectFailed), 502),
+            (up(FaultKind::NoServer), 503),
+            (Fault::internal(FaultKind::Exhausted), 503),
+            (Fault::internal(FaultKind::Broken), 500),
+            (down(FaultKind::NoRoute), 404),
+            (down(FaultKind::BodyTooLarge), 413),
+        ];
+        for (fault, status) in cases {
+            assert_eq!(judge(fault).status, status, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_answers_a_client_that_left() {
+        assert_eq!(judge(Fault::downstream(FaultKind::Closed)).reply, Reply::Nobody);
+    }
+}

@@ -1,0 +1,194 @@
+//! A client's connection: idle most of the time, and then as small as can be.
+
+use std::cell::{Cell, OnceCell};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use sluice_conn::{Downstream, HeadArrival, linger};
+use sluice_message::{Fault, RequestHead, ResponseHead};
+use sluice_net::{Deadline, Nanos, Stream, now};
+
+use crate::answer::Level;
+use crate::coroutine::{Jobs, Panicked};
+use crate::exchange::{After, Ending, Exchange};
+use crate::guard::Seat;
+use crate::listener::ListenerState;
+use crate::local::Worker;
+
+/// What a connection keeps between requests.
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) deadline: Deadline,
+    pub(crate) peer: IpAddr,
+    peer_text: OnceCell<Box<str>>,
+    pub(crate) served: Cell<u64>,
+    pub(crate) listener: Rc<ListenerState>,
+    worker: Rc<Worker>,
+    seat: Seat,
+}
+
+/// A connection that became readable.
+pub(crate) type Job = Rc<Connection>;
+
+/// Heads larger than this give their memory back after the burst.
+const HEAD_KEPT: usize = 16 * 1024;
+
+impl Connection {
+    pub(crate) fn new(
+        stream: Stream,
+        peer: IpAddr,
+        seat: Seat,
+        listener: &Rc<ListenerState>,
+        worker: &Rc<Worker>,
+    ) -> Self {
+        listener.meter().accepted.increment();
+        listener.meter().active.add(1);
+        worker.connections.set(worker.connections.get() + 1);
+        Self {
+            stream,
+            deadline: Deadline::new(),
+            peer,
+            peer_text: OnceCell::new(),
+            served: Cell::new(0),
+            listener: Rc::clone(listener),
+            worker: Rc::clone(worker),
+            seat,
+        }
+    }
+
+    /// The peer's address in text, made once per connection.
+    pub(crate) fn peer_text(&self) -> &str {
+        self.peer_text.get_or_init(|| self.peer.to_string().into())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.listener.guard().leave(self.seat);
+        self.listener.meter().active.add(-1);
+        self.worker.on_connection_closed();
+    }
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(connection: Rc<Connection>) {
+    while wait_for_request(&connection).await == Wait::Readable {
+        let worker = &connection.worker;
+        match worker.exchanges.run(Rc::clone(&connection)).await {
+            Ok(Ending::Idle) => {}
+            Ok(Ending::Linger) => return linger(&connection.stream, &connection.deadline).await,
+            Ok(Ending::Gone) => return,
+            Err(Panicked(payload)) => {
+                worker.meters.panics.increment();
+                let why = panic_text(&*payload);
+                worker.fault_log.write(Level::Error, format_args!("an exchange panicked: {why}"));
+                return;
+            }
+        }
+    }
+}
+
+fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no reason given")
+}
+
+/// What waiting between requests came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Readable,
+    Over,
+}
+
+async fn wait_for_request(connection: &Connection) -> Wait {
+    let limit = connection.listener.idle_timeout();
+    let at = now().saturating_add(nanos(limit));
+    poll_fn(|cx| {
+        if connection.stream.poll_readable(cx).is_ready() {
+            return Poll::Ready(Wait::Readable);
+        }
+        // Every task is woken when the worker begins to drain or a listener goes.
+        if connection.worker.is_draining() || connection.listener.is_closed() {
+            return Poll::Ready(Wait::Over);
+        }
+        connection.deadline.poll_at(at, cx).map(|_| Wait::Over)
+    })
+    .await
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+/// The coroutine that runs exchanges: its heads are used again and again.
+pub(crate) fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(async move {
+        let mut request = RequestHead::new();
+        let mut response = ResponseHead::new();
+        loop {
+            let connection = jobs.next().await;
+            let ending = serve_burst(&connection, &mut request, &mut response).await;
+            request.fields.shrink(HEAD_KEPT);
+            response.fields.shrink(HEAD_KEPT);
+            // The job's own handle goes before the borrower sees the result.
+            drop(connection);
+            jobs.finish(ending);
+        }
+    })
+}
+
+/// Answers what the connection has to say, pipelined requests in one go.
+async fn serve_burst(
+    connection: &Connection,
+    request: &mut RequestHead,
+    response: &mut ResponseHead,
+) -> Ending {
+    let worker = &*connection.worker;
+    let mut scope = connection.listener.scope();
+    let timeouts = scope.listener.timeouts;
+    let mut downstream = Downstream::new(&connection.stream, &connection.deadline, timeouts);
+    loop {
+        let arrival = downstream.read_head(&scope.listener.limits, request).await;
+        match arrival {
+            Ok(HeadArrival::Request) => {}
+            Ok(HeadArrival::Idle) => return Ending::Idle,
+            Ok(HeadArrival::End) => return Ending::Gone,
+            Err(fault) => {
+                let heads = (&mut *request, &mut *response);
+                let exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
+                let after = exchange.refuse(fault).await;
+                return close(&mut downstream, after).await;
+            }
+        }
+        connection.served.set(connection.served.get() + 1);
+        let heads = (&mut *request, &mut *response);
+        let exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
+        match exchange.run().await {
+            After::Next => {}
+            after => return close(&mut downstream, after).await,
+        }
+        // The next request sees the newest configuration.
+        scope = connection.listener.scope();
+        downstream.set_timeouts(scope.listener.timeouts);
+    }
+}
+
+/// Writes what is left; a client that cannot be told gets a reset.
+async fn close(downstream: &mut Downstream<'_>, after: After) -> Ending {
+    let flushed: Result<(), Fault> = downstream.flush().await;
+    match after {
+        After::Abort => {
+            downstream.stream.abort_on_close();
+            Ending::Gone
+        }
+        After::Next | After::Close if flushed.is_err() => Ending::Gone,
+        After::Next | After::Close => Ending::Linger,
+    }
+}

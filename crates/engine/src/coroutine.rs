@@ -1,0 +1,93 @@
+//! Exchanges run in coroutines that outlive them.
+//!
+//! The state of an exchange is a few kilobytes: too much to carry for each idle connection, and too
+//! much to set up for each request. So a connection that has something to say borrows a coroutine,
+//! which loops over jobs, and gives it back when it is idle again.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Coroutines kept for reuse.
+const KEPT: usize = 256;
+
+/// Where job and result pass between a coroutine and its borrower.
+struct Slot<J, R> {
+    job: Cell<Option<J>>,
+    result: Cell<Option<R>>,
+}
+
+/// The inner side of a coroutine.
+pub(crate) struct Jobs<J, R>(Rc<Slot<J, R>>);
+
+impl<J, R> Jobs<J, R> {
+    /// The next job. No waker is kept: whoever leaves a job polls.
+    pub(crate) async fn next(&self) -> J {
+        poll_fn(|_| self.0.job.take().map_or(Poll::Pending, Poll::Ready)).await
+    }
+
+    pub(crate) fn finish(&self, result: R) {
+        self.0.result.set(Some(result));
+    }
+}
+
+struct Coroutine<J, R> {
+    slot: Rc<Slot<J, R>>,
+    body: Pin<Box<dyn Future<Output = ()>>>,
+}
+
+/// Makes the endless future of one coroutine.
+type Body<J, R> = dyn Fn(Jobs<J, R>) -> Pin<Box<dyn Future<Output = ()>>>;
+
+/// Coroutines of one worker that nobody uses.
+pub(crate) struct Coroutines<J, R> {
+    free: RefCell<Vec<Coroutine<J, R>>>,
+    body: Box<Body<J, R>>,
+}
+
+/// A coroutine panicked; the payload says why.
+pub(crate) struct Panicked(pub(crate) Box<dyn Any + Send>);
+
+impl<J, R> Coroutines<J, R> {
+    pub(crate) fn new(
+        body: impl Fn(Jobs<J, R>) -> Pin<Box<dyn Future<Output = ()>>> + 'static,
+    ) -> Self {
+        Self { free: RefCell::default(), body: Box::new(body) }
+    }
+
+    /// Runs one job to its end. A panic inside costs this job alone: the coroutine is thrown away.
+    pub(crate) async fn run(&self, job: J) -> Result<R, Panicked> {
+        let coroutine = self.free.borrow_mut().pop();
+        let mut coroutine = coroutine.unwrap_or_else(|| self.create());
+        coroutine.slot.job.set(Some(job));
+        let result = poll_fn(|cx| coroutine.poll(cx)).await?;
+        let mut free = self.free.borrow_mut();
+        if free.len() < KEPT {
+            free.push(coroutine);
+        }
+        Ok(result)
+    }
+
+    fn create(&self) -> Coroutine<J, R> {
+        let slot = Rc::new(Slot { job: Cell::new(None), result: Cell::new(None) });
+        Coroutine { body: (self.body)(Jobs(Rc::clone(&slot))), slot }
+    }
+}
+
+impl<J, R> Coroutine<J, R> {
+    #[inline]
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, Panicked>> {
+        let body = &mut self.body;
+        // The body is never polled again after a panic, so no broken state is seen.
+        match catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(cx))) {
+            Ok(_) => {
+                self.slot.result.take().map_or(Poll::Pending, |result| Poll::Ready(Ok(result)))
+            }
+            Err(payload) => Poll::Ready(Err(Panicked(payload))),
+        }
+    }
+}

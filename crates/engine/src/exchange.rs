@@ -1,0 +1,397 @@
+//! One exchange, from a request head to its answer, whatever protocol carries it.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use sluice_conn::Downstream;
+use sluice_message::{
+    BodyLength, Expectation, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead,
+};
+use sluice_meter::{AccessRecord, RouteMeter};
+use sluice_net::{now, unix_ms};
+use sluice_route::Match;
+use sluice_upstream::{Cluster, Server};
+
+use crate::answer::{Reply, judge, phrase};
+use crate::connection::Connection;
+use crate::forward::client_address;
+use crate::local::{Scope, Worker};
+use crate::{Action, Answer, Redirect, ReportAnswer, Route};
+
+/// Content of a request that nobody asked for is read up to this size, to keep the connection.
+const DISCARD: u64 = 64 * 1024;
+
+/// How a connection's burst of exchanges ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// All is answered; the connection waits for more.
+    Idle,
+    /// The last answer is out; the client may still be sending.
+    Linger,
+    /// Nobody is there, or the connection must not look as if it had ended well.
+    Gone,
+}
+
+/// How one exchange leaves the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Another request may follow.
+    Next,
+    /// This was the last one.
+    Close,
+    /// The answer broke off; the client must notice.
+    Abort,
+}
+
+/// An answer that broke off after its head was sent, or that nobody will take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stop {
+    pub(crate) fault: Fault,
+    pub(crate) progress: AnswerProgress,
+}
+
+/// How far the answer was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerProgress {
+    NotBegun,
+    Begun,
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self { fault, progress: AnswerProgress::NotBegun }
+    }
+}
+
+/// What became of the upstream part, for log and metrics.
+#[derive(Default)]
+pub(crate) struct UpstreamRecord {
+    pub(crate) cluster: Option<Rc<Cluster>>,
+    pub(crate) server: Option<Rc<Server>>,
+    pub(crate) nanos: Option<u64>,
+    pub(crate) attempts: u32,
+}
+
+/// One request and all that its answering needs.
+pub(crate) struct Exchange<'e, 'c> {
+    pub(crate) worker: &'e Worker,
+    pub(crate) scope: &'e Scope,
+    pub(crate) connection: &'e Connection,
+    pub(crate) downstream: &'e mut Downstream<'c>,
+    pub(crate) request: &'e mut RequestHead,
+    pub(crate) response: &'e mut ResponseHead,
+    pub(crate) upstream: UpstreamRecord,
+    pub(crate) client: IpAddr,
+    pub(crate) route: Option<&'e Route>,
+    pub(crate) status: u16,
+    pub(crate) fault: Option<Fault>,
+}
+
+impl<'e, 'c> Exchange<'e, 'c> {
+    pub(crate) fn new(
+        worker: &'e Worker,
+        scope: &'e Scope,
+        connection: &'e Connection,
+        downstream: &'e mut Downstream<'c>,
+        heads: (&'e mut RequestHead, &'e mut ResponseHead),
+    ) -> Self {
+        let (request, response) = heads;
+        Self {
+            worker,
+            scope,
+            connection,
+            downstream,
+            request,
+            response,
+            upstream: UpstreamRecord::default(),
+            client: connection.peer,
+            route: None,
+            status: 0,
+            fault: None,
+        }
+    }
+
+    /// Answers the request at hand, counts and logs it.
+    pub(crate) async fn run(mut self) -> After {
+        let trusted = &self.scope.view.snapshot.trusted_proxies;
+        self.client = client_address(self.request, self.connection.peer, trusted);
+        let after = match self.answer().await {
+            Ok(after) => after,
+            Err(stop) => self.stop(stop).await,
+        };
+        self.record();
+        after
+    }
+
+    /// Answers a request that could not even be read.
+    pub(crate) async fn refuse(mut self, fault: Fault) -> After {
+        self.request.fields.clear();
+        self.request.body = BodyLength::Empty;
+        self.request.persistence = Persistence::Close;
+        let after = self.stop(fault.into()).await;
+        self.record();
+        after
+    }
+
+    async fn answer(&mut self) -> Result<After, Stop> {
+        self.check_head()?;
+        let routes = &self.scope.listener.routes;
+        let route: &'e Route = match routes.table.find(self.request, self.client) {
+            Match::Found(index) => {
+                let broken = Fault::internal(FaultKind::Broken);
+                routes.routes.get(index).ok_or(broken)?
+            }
+            Match::MethodNotAllowed(allow) => {
+                self.response.fields.clear();
+                let mut methods = Vec::new();
+                allow.write(&mut methods);
+                return self.refuse_method(&methods).await;
+            }
+            Match::None => return Err(Fault::downstream(FaultKind::NoRoute).into()),
+        };
+        self.route = Some(route);
+        if let BodyLength::Known(length) = self.request.body
+            && length > route.body_limit
+        {
+            return Err(Fault::downstream(FaultKind::BodyTooLarge).into());
+        }
+        match &route.action {
+            Action::Respond(answer) => Ok(self.respond(answer).await),
+            Action::Redirect(redirect) => self.redirect(redirect).await,
+            Action::Proxy(cluster) => {
+                let cluster = self.scope.view.clusters.get(*cluster).map(Rc::clone);
+                let broken = Fault::internal(FaultKind::Broken);
+                self.proxy(&cluster.ok_or(broken)?, route.body_limit).await
+            }
+            Action::Report(report) => {
+                let answer = report.report(self.request);
+                self.tell(answer).await
+            }
+        }
+    }
+
+    #[inline]
+    fn check_head(&self) -> Result<(), Fault> {
+        // A tunnel to anywhere is not ours to give (RFC 9110, 9.3.6).
+        if self.request.method == Method::Connect {
+            return Err(Fault::downstream(FaultKind::MethodNotImplemented));
+        }
+        if self.request.expectation == Expectation::Unknown {
+            return Err(Fault::downstream(FaultKind::UnknownExpectation));
+        }
+        Ok(())
+    }
+
+    /// Whether the connection may go on after this answer, as far as can be said when it begins.
+    #[inline]
+    pub(crate) fn persistence(&self) -> Persistence {
+        let wanted = self.request.persistence == Persistence::KeepAlive;
+        let allowed = self.connection.served.get() < self.scope.listener.connections.requests
+            && !self.worker.is_draining()
+            && !self.connection.listener.is_closed();
+        if wanted && allowed { Persistence::KeepAlive } else { Persistence::Close }
+    }
+
+    #[inline]
+    async fn respond(&mut self, answer: &Answer) -> After {
+        let persistence = self.persistence_after_content();
+        self.send(&answer.head, &answer.body, persistence);
+        self.leave(persistence).await
+    }
+
+    /// An answer that does not need the request's content can only keep the connection if that
+    /// content is small enough to be read and forgotten. One that waits for `100 (Continue)` may
+    /// come or not: nobody can tell (RFC 9110, 10.1.1).
+    #[inline]
+    fn persistence_after_content(&self) -> Persistence {
+        match self.request.body {
+            BodyLength::Empty | BodyLength::Known(0) => self.persistence(),
+            _ if self.request.expectation == Expectation::Continue => Persistence::Close,
+            BodyLength::Known(length) if length > DISCARD => Persistence::Close,
+            _ => self.persistence(),
+        }
+    }
+
+    /// Queues a whole answer that is in memory.
+    #[inline]
+    fn send(&mut self, head: &ResponseHead, body: &[u8], persistence: Persistence) {
+        self.status = head.status;
+        let length = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
+        let downstream = &mut *self.downstream;
+        self.worker.with_date(|date| {
+            let framing = downstream.framing(length, persistence, Some(date));
+            downstream.send_head(head, &framing);
+        });
+        if downstream.wants_content(head.status) {
+            downstream.sender.push(body);
+        }
+        downstream.sender.finish(None);
+    }
+
+    /// After an answer that did not look at the request's content.
+    #[inline]
+    async fn leave(&mut self, persistence: Persistence) -> After {
+        let bodiless = matches!(self.request.body, BodyLength::Empty | BodyLength::Known(0));
+        let persistence = match persistence {
+            Persistence::KeepAlive if !bodiless => self.downstream.discard_content(DISCARD).await,
+            known => known,
+        };
+        match persistence {
+            Persistence::KeepAlive => After::Next,
+            Persistence::Close => After::Close,
+        }
+    }
+
+    async fn redirect(&mut self, redirect: &Redirect) -> Result<After, Stop> {
+        let location = redirect.location(self.request);
+        let body = format!("{}\n", String::from_utf8_lossy(&location));
+        let mut head = self.own_head(redirect.status, "text/plain; charset=utf-8")?;
+        head.fields.push(b"location", &location).map_err(|_| exhausted())?;
+        let persistence = self.persistence_after_content();
+        self.send(&head, body.as_bytes(), persistence);
+        *self.response = head;
+        Ok(self.leave(persistence).await)
+    }
+
+    async fn tell(&mut self, answer: ReportAnswer) -> Result<After, Stop> {
+        let mut head = self.own_head(answer.status, answer.content_type)?;
+        // What the gateway tells about itself is true now and nowhere else.
+        head.fields.push(b"cache-control", b"no-store").map_err(|_| exhausted())?;
+        let persistence = self.persistence_after_content();
+        self.send(&head, &answer.body, persistence);
+        *self.response = head;
+        Ok(self.leave(persistence).await)
+    }
+
+    async fn refuse_method(&mut self, allow: &[u8]) -> Result<After, Stop> {
+        let fault = Fault::downstream(FaultKind::MethodNotAllowed);
+        self.note(fault);
+        let mut head = self.own_head(judge(fault).status, "text/plain; charset=utf-8")?;
+        head.fields.push(b"allow", allow).map_err(|_| exhausted())?;
+        let persistence = self.persistence_after_content();
+        self.send(&head, &error_body(fault), persistence);
+        *self.response = head;
+        Ok(self.leave(persistence).await)
+    }
+
+    /// The recycled response head, emptied and begun anew. It is put back after use.
+    fn own_head(&mut self, status: u16, content_type: &str) -> Result<ResponseHead, Fault> {
+        let mut head = std::mem::take(self.response);
+        head.fields.clear();
+        head.status = status;
+        head.reason = sluice_message::Span::default();
+        head.body = BodyLength::Empty;
+        head.fields.push(b"content-type", content_type.as_bytes()).map_err(|_| exhausted())?;
+        Ok(head)
+    }
+
+    fn note(&mut self, fault: Fault) {
+        self.fault = Some(fault);
+        self.worker.meters.faults().worker(self.worker.index).on_fault(fault);
+        self.worker.fault_log.write(judge(fault).level, FaultLine { fault, exchange: self });
+    }
+
+    /// Tells the client of a fault, if that is still possible.
+    async fn stop(&mut self, stop: Stop) -> After {
+        let verdict = judge(stop.fault);
+        self.note(stop.fault);
+        if stop.progress == AnswerProgress::Begun {
+            return After::Abort;
+        }
+        self.status = verdict.status;
+        if verdict.reply == Reply::Nobody {
+            return After::Abort;
+        }
+        let Ok(head) = self.own_head(verdict.status, "text/plain; charset=utf-8") else {
+            return After::Abort;
+        };
+        let persistence = match verdict.persistence {
+            // Content that is half-way through cannot be skipped.
+            Persistence::KeepAlive if self.downstream.is_untouched() => {
+                self.persistence_after_content()
+            }
+            _ => Persistence::Close,
+        };
+        self.send(&head, &error_body(stop.fault), persistence);
+        *self.response = head;
+        self.leave(persistence).await
+    }
+
+    /// Counts and logs what became of the request.
+    #[inline]
+    fn record(&self) {
+        let nanos = now().saturating_sub(self.downstream.started());
+        let (received, sent) = (self.downstream.receiver.received(), self.downstream.sender.sent());
+        let meter: &RouteMeter = match self.route {
+            Some(route) => route.meter.worker(self.worker.index),
+            None => self.scope.listener.routes.unmatched.worker(self.worker.index),
+        };
+        meter.on_response(self.status, nanos, received, sent);
+        self.scope.listener.meter.worker(self.worker.index).requests.increment();
+        if self.scope.view.snapshot.access.is_some() {
+            self.log(nanos, received, sent);
+        }
+    }
+
+    #[cold]
+    fn log(&self, nanos: u64, received: u64, sent: u64) {
+        let Some(log) = &self.scope.view.snapshot.access else { return };
+        let readable = !self.request.fields.bytes().is_empty();
+        let upstream = &self.upstream;
+        let record = AccessRecord {
+            client: self.client,
+            unix_ms: unix_ms().saturating_sub(nanos / 1_000_000),
+            head: readable.then_some(&*self.request),
+            status: self.status,
+            received_bytes: received,
+            sent_bytes: sent,
+            duration_nanos: nanos,
+            route: self.route.map_or("-", |route| &route.name),
+            listener: &self.scope.listener.name,
+            upstream: upstream.cluster.as_ref().map_or("-", |cluster| &cluster.plan().name),
+            upstream_address: upstream.server.as_ref().map_or("-", |server| server.label()),
+            upstream_nanos: upstream.nanos,
+            attempts: upstream.attempts,
+            fault: self.fault.map(|fault| fault.kind.reason()),
+        };
+        self.worker.access.write(log, &record);
+    }
+}
+
+pub(crate) fn exhausted() -> Fault {
+    Fault::internal(FaultKind::Exhausted)
+}
+
+fn error_body(fault: Fault) -> Vec<u8> {
+    let status = judge(fault).status;
+    format!("{status} {}: {}\n", phrase(status), fault.kind.reason()).into_bytes()
+}
+
+/// A fault in the words of the log.
+struct FaultLine<'l, 'e, 'c> {
+    fault: Fault,
+    exchange: &'l Exchange<'e, 'c>,
+}
+
+impl fmt::Display for FaultLine<'_, '_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exchange = self.exchange;
+        match (&exchange.upstream.cluster, &exchange.upstream.server) {
+            (Some(cluster), Some(server)) => {
+                write!(f, "upstream {} at {}: ", cluster.plan().name, server.label())?;
+            }
+            (Some(cluster), None) => write!(f, "upstream {}: ", cluster.plan().name)?,
+            _ => write!(f, "listener {}: ", exchange.scope.listener.name)?,
+        }
+        write!(f, "{}", self.fault.kind.reason())?;
+        if let FaultKind::Malformed(syntax) = self.fault.kind {
+            write!(f, " ({syntax:?})")?;
+        }
+        write!(f, ", client {}", exchange.client)?;
+        if let Some(route) = exchange.route {
+            write!(f, ", route {}", route.name)?;
+        }
+        write!(f, ", answered {}", judge(self.fault).status)
+    }
+}

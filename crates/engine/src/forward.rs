@@ -1,0 +1,228 @@
+//! What an origin is told about the client, and whose word about it is believed.
+
+use std::net::IpAddr;
+
+use sluice_message::{FieldId, Fields, RequestHead, SpaceExhausted, TargetForm};
+
+use crate::TrustedProxies;
+
+/// Adds what the next hop must know: `Via` (RFC 9110, 7.6.3), `X-Forwarded-*` and `Forwarded`
+/// (RFC 7239). What the client itself sent of these is dropped, unless it comes from a trusted proxy.
+///
+/// # Errors
+/// [`SpaceExhausted`] if the head cannot grow any more.
+pub(crate) fn add_forwarding(
+    head: &mut RequestHead,
+    peer: &str,
+    trust: Trust,
+) -> Result<(), SpaceExhausted> {
+    let mut text = Text::default();
+    let fields = &mut head.fields;
+    if trust == Trust::Nobody {
+        // One pass over the lines, usually without a find.
+        fields.remove_all(|id| {
+            matches!(
+                id,
+                FieldId::Forwarded
+                    | FieldId::XForwardedFor
+                    | FieldId::XForwardedProto
+                    | FieldId::XForwardedHost
+            )
+        });
+    }
+    let has = |fields: &Fields, id| fields.value(id).is_some();
+    let (scheme, host) = (b"http", head.authority);
+    // Several lines of a list are one list (RFC 9110, 5.3): what is there need not be copied.
+    fields.push(b"x-forwarded-for", peer.as_bytes())?;
+    if trust == Trust::Nobody || !has(fields, FieldId::XForwardedProto) {
+        fields.push(b"x-forwarded-proto", scheme)?;
+    }
+    if !host.is_empty() && (trust == Trust::Nobody || !has(fields, FieldId::XForwardedHost)) {
+        fields.push_copy(b"x-forwarded-host", host)?;
+    }
+    text.forwarded(peer, fields.slice(host), scheme);
+    fields.push(b"forwarded", text.bytes())?;
+    fields.push(b"via", b"1.1 sluice")
+}
+
+/// Whether the peer's own forwarding fields are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    Nobody,
+    Peer,
+}
+
+/// Sends `Host` as the origin is to see it: the configured one, or the target's if the client wrote
+/// one (RFC 9112, 3.2.2: a proxy must replace `Host` then).
+///
+/// # Errors
+/// [`SpaceExhausted`] if the head cannot grow any more.
+pub(crate) fn set_host(
+    head: &mut RequestHead,
+    configured: Option<&[u8]>,
+) -> Result<(), SpaceExhausted> {
+    if let Some(host) = configured {
+        head.fields.remove(FieldId::Host);
+        return head.fields.push(b"host", host);
+    }
+    if head.form == TargetForm::Absolute {
+        head.fields.remove(FieldId::Host);
+        return head.fields.push_copy(b"host", head.authority);
+    }
+    Ok(())
+}
+
+/// The client a request comes from: the peer, or whom trusted proxies name. Their list is read from
+/// the right, the first address that is not trusted is the client; what stands left of it anybody
+/// could have written.
+pub(crate) fn client_address(head: &RequestHead, peer: IpAddr, trusted: &TrustedProxies) -> IpAddr {
+    if trusted.is_empty() || !trusted.contains(peer) {
+        return peer;
+    }
+    let mut client = peer;
+    let lines: Vec<&[u8]> = head.fields.values(FieldId::XForwardedFor).collect();
+    for item in lines.iter().rev().flat_map(|line| line.rsplit(|&byte| byte == b',')) {
+        let Some(address) = parse_address(item) else { return client };
+        client = address;
+        if !trusted.contains(client) {
+            break;
+        }
+    }
+    client
+}
+
+/// An address with or without port: `1.2.3.4`, `1.2.3.4:5`, `::1`, `[::1]:5`.
+fn parse_address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text.trim_ascii()).ok()?;
+    let bare = text.parse().or_else(|_| text.trim_matches(['[', ']']).parse());
+    let with_port = || text.parse::<std::net::SocketAddr>().map(|address| address.ip());
+    bare.or_else(|_| with_port()).ok().map(|address: IpAddr| address.to_canonical())
+}
+
+/// Text on the stack for values that are made per request.
+struct Text {
+    bytes: [u8; 512],
+    length: usize,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self { bytes: [0; 512], length: 0 }
+    }
+}
+
+impl Text {
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    fn room(&self) -> usize {
+        self.bytes.len() - self.length
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if let Some(room) = self.bytes.get_mut(self.length..self.length + bytes.len()) {
+            room.copy_from_slice(bytes);
+            self.length += bytes.len();
+        }
+    }
+
+    /// An element of `Forwarded` (RFC 7239, 4). IPv6 addresses and ports need quotes (section 6); a
+    /// host too long for the room is left out, the element is complete without it.
+    fn forwarded(&mut self, peer: &str, host: &[u8], scheme: &[u8]) {
+        self.push(b"for=");
+        if peer.contains(':') {
+            self.push(b"\"[");
+            self.push(peer.as_bytes());
+            self.push(b"]\"");
+        } else {
+            self.push(peer.as_bytes());
+        }
+        if !host.is_empty() && host.len() + 32 < self.room() {
+            self.push(b";host=\"");
+            self.push(host);
+            self.push(b"\"");
+        }
+        self.push(b";proto=");
+        self.push(scheme);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(lines: &[(&str, &str)]) -> RequestHead {
+        let mut head = RequestHead::new();
+        head.authority = head.fields.append(b"a.example").unwrap();
+        for (name, value) in lines {
+            head.fields.push(name.as_bytes(), value.as_bytes()).unwrap();
+        }
+        head
+    }
+
+    fn values(head: &RequestHead, name: &str) -> Vec<String> {
+        let values = head.fields.values_of(name.as_bytes());
+        values.map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+    }
+
+    const FORGED: &[(&str, &str)] = &[
+        ("X-Forwarded-For", "6.6.6.6"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Host", "evil.example"),
+        ("Forwarded", "for=6.6.6.6"),
+        ("Via", "1.0 old"),
+    ];
+
+    #[test]
+    fn a_strangers_word_is_dropped() {
+        let mut head = head(FORGED);
+        add_forwarding(&mut head, "10.0.0.9", Trust::Nobody).unwrap();
+        assert_eq!(values(&head, "x-forwarded-for"), ["10.0.0.9"]);
+        assert_eq!(values(&head, "x-forwarded-proto"), ["http"]);
+        assert_eq!(values(&head, "x-forwarded-host"), ["a.example"]);
+        assert_eq!(values(&head, "forwarded"), ["for=10.0.0.9;host=\"a.example\";proto=http"]);
+        assert_eq!(values(&head, "via"), ["1.0 old", "1.1 sluice"]);
+    }
+
+    #[test]
+    fn a_trusted_proxys_word_is_continued() {
+        let mut head = head(FORGED);
+        add_forwarding(&mut head, "fd00::1", Trust::Peer).unwrap();
+        assert_eq!(values(&head, "x-forwarded-for"), ["6.6.6.6", "fd00::1"]);
+        assert_eq!(values(&head, "x-forwarded-proto"), ["https"]);
+        assert_eq!(values(&head, "x-forwarded-host"), ["evil.example"]);
+        let element = "for=\"[fd00::1]\";host=\"a.example\";proto=http";
+        assert_eq!(values(&head, "forwarded"), ["for=6.6.6.6", element]);
+    }
+
+    #[test]
+    fn the_client_is_the_last_address_nobody_vouches_for() {
+        let trusted = TrustedProxies::new(vec!["10.0.0.0/8".parse().unwrap()]);
+        let cases: &[(&str, &[&str], &str)] = &[
+            ("9.9.9.9", &["1.1.1.1"], "9.9.9.9"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &["1.1.1.1"], "1.1.1.1"),
+            ("10.0.0.1", &["6.6.6.6, 1.1.1.1, 10.0.0.2"], "1.1.1.1"),
+            ("10.0.0.1", &["6.6.6.6", "1.1.1.1:443"], "1.1.1.1"),
+            ("10.0.0.1", &["[2001:db8::1]:80"], "2001:db8::1"),
+            ("10.0.0.1", &["1.1.1.1, nonsense"], "10.0.0.1"),
+        ];
+        for (peer, lines, client) in cases {
+            let lines: Vec<(&str, &str)> =
+                lines.iter().map(|&line| ("x-forwarded-for", line)).collect();
+            let got = client_address(&head(&lines), peer.parse().unwrap(), &trusted);
+            assert_eq!(got, client.parse::<IpAddr>().unwrap(), "{peer} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn the_hosts_a_client_writes_itself_win_over_its_field() {
+        let mut head = head(&[("Host", "other.example")]);
+        head.form = TargetForm::Absolute;
+        set_host(&mut head, None).unwrap();
+        assert_eq!(values(&head, "host"), ["a.example"]);
+        set_host(&mut head, Some(b"origin.example")).unwrap();
+        assert_eq!(values(&head, "host"), ["origin.example"]);
+    }
+}

@@ -1,0 +1,97 @@
+//! Who is connected to a listener, over all workers.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::ConnectionLimits;
+
+/// Counts of connections. Touched when a connection opens and closes, never per request.
+#[derive(Debug, Default)]
+pub struct ConnectionGuard {
+    total: AtomicU32,
+    clients: Mutex<HashMap<IpAddr, u32>>,
+}
+
+/// Why a connection was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Listener,
+    Client,
+}
+
+/// A connection's place among the counted ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    /// Set if the client was counted too: limits may change while the connection is open.
+    client: Option<IpAddr>,
+}
+
+impl ConnectionGuard {
+    /// Nobody connected.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of open connections.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Counts a connection in, if the limits allow it. Clients are only counted where they are
+    /// limited.
+    pub(crate) fn enter(&self, client: IpAddr, limits: &ConnectionLimits) -> Result<Seat, Refusal> {
+        if self.total.fetch_add(1, Ordering::Relaxed) >= limits.total {
+            self.total.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refusal::Listener);
+        }
+        if limits.per_client == u32::MAX {
+            return Ok(Seat { client: None });
+        }
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = clients.entry(client).or_default();
+        if *count >= limits.per_client {
+            self.total.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refusal::Client);
+        }
+        *count += 1;
+        Ok(Seat { client: Some(client) })
+    }
+
+    pub(crate) fn leave(&self, seat: Seat) {
+        self.total.fetch_sub(1, Ordering::Relaxed);
+        let Some(client) = seat.client else { return };
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = clients.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                clients.remove(&client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_hold_and_places_come_back() {
+        let guard = ConnectionGuard::new();
+        let limits = ConnectionLimits { requests: 1, total: 3, per_client: 2 };
+        let one: IpAddr = "10.0.0.1".parse().unwrap();
+        let two: IpAddr = "10.0.0.2".parse().unwrap();
+        let first = guard.enter(one, &limits).unwrap();
+        guard.enter(one, &limits).unwrap();
+        assert_eq!(guard.enter(one, &limits), Err(Refusal::Client));
+        guard.enter(two, &limits).unwrap();
+        assert_eq!(guard.enter(two, &limits), Err(Refusal::Listener));
+        assert_eq!(guard.total(), 3);
+        guard.leave(first);
+        assert!(guard.enter(one, &limits).is_ok());
+        assert_eq!(guard.total(), 3);
+    }
+}

@@ -1,0 +1,115 @@
+//! A worker's own view of the snapshot, and what it keeps across snapshots.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+
+use sluice_meter::{Meters, http_date};
+use sluice_net::unix_ms;
+use sluice_upstream::Cluster;
+
+use crate::access::AccessBuffer;
+use crate::connection::Job;
+use crate::coroutine::Coroutines;
+use crate::exchange::Ending;
+use crate::fault_log::FaultLog;
+use crate::{ListenerPlan, Snapshot};
+
+/// A snapshot with the clusters this worker made of it.
+pub(crate) struct View {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) clusters: Vec<Rc<Cluster>>,
+}
+
+/// What a request of one listener runs under.
+pub(crate) struct Scope {
+    pub(crate) view: Rc<View>,
+    pub(crate) listener: Arc<ListenerPlan>,
+}
+
+/// Whether the worker is to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Serving,
+    /// Running exchanges finish, idle connections close, answers announce the end.
+    Draining,
+}
+
+/// One worker: everything its tasks share.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) phase: Cell<Phase>,
+    view: RefCell<Rc<View>>,
+    pub(crate) exchanges: Coroutines<Job, Ending>,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) fault_log: FaultLog,
+    pub(crate) access: AccessBuffer,
+    date: RefCell<DateText>,
+    /// Open client connections.
+    pub(crate) connections: Cell<usize>,
+    /// Who waits for the last connection to close.
+    pub(crate) drained: RefCell<Option<Waker>>,
+}
+
+struct DateText {
+    second: u64,
+    text: [u8; 29],
+}
+
+impl Worker {
+    pub(crate) fn new(
+        index: usize,
+        meters: Arc<Meters>,
+        fault_log: FaultLog,
+        exchanges: Coroutines<Job, Ending>,
+    ) -> Self {
+        let view = View { snapshot: Arc::new(Snapshot::empty()), clusters: Vec::new() };
+        Self {
+            index,
+            phase: Cell::new(Phase::Serving),
+            view: RefCell::new(Rc::new(view)),
+            exchanges,
+            meters,
+            fault_log,
+            access: AccessBuffer::default(),
+            date: RefCell::new(DateText { second: u64::MAX, text: [0; 29] }),
+            connections: Cell::new(0),
+            drained: RefCell::default(),
+        }
+    }
+
+    /// The present view.
+    pub(crate) fn view(&self) -> Rc<View> {
+        Rc::clone(&self.view.borrow())
+    }
+
+    pub(crate) fn set_view(&self, view: Rc<View>) {
+        *self.view.borrow_mut() = view;
+    }
+
+    pub(crate) fn on_connection_closed(&self) {
+        self.connections.set(self.connections.get().saturating_sub(1));
+        if self.connections.get() == 0
+            && let Some(waiting) = self.drained.take()
+        {
+            waiting.wake();
+        }
+    }
+
+    /// The value of `Date` (RFC 9110, 6.6.1), written anew once a second.
+    #[inline]
+    pub(crate) fn with_date<T>(&self, use_date: impl FnOnce(&[u8]) -> T) -> T {
+        let second = unix_ms() / 1000;
+        let mut date = self.date.borrow_mut();
+        if date.second != second {
+            date.second = second;
+            http_date(second, &mut date.text);
+        }
+        use_date(&date.text)
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.phase.get() == Phase::Draining
+    }
+}

@@ -1,0 +1,461 @@
+//! Passing a request to an origin and its answer back.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use sluice_conn::{Downstream, Relay, RelayFault, Reuse, Upstream, tunnel};
+use sluice_message::{
+    BodyLength, Fault, FaultKind, FieldId, Persistence, RequestHead, Retry, Syntax, Version,
+};
+use sluice_net::{Nanos, now};
+use sluice_upstream::{Cluster, Server};
+use sluice_wire::h1::Upgrade;
+
+use crate::exchange::{After, AnswerProgress, Exchange, Stop, exhausted};
+use crate::forward::{Trust, add_forwarding, set_host};
+
+/// Interim answers passed on per request; an origin that sends more is broken.
+const INTERIMS: u32 = 64;
+
+impl Exchange<'_, '_> {
+    /// Passes the request to the cluster and its answer back.
+    pub(crate) async fn proxy(
+        &mut self,
+        cluster: &Rc<Cluster>,
+        body_limit: u64,
+    ) -> Result<After, Stop> {
+        self.upstream.cluster = Some(Rc::clone(cluster));
+        let upgrade = self.prepare(cluster)?;
+        let mut upload = Upload::new(self.request, body_limit);
+        let mut upstream = self.obtain_answer(cluster, upgrade, &mut upload).await?;
+        if self.response.status == 101 {
+            return self.switch_protocols(cluster, upgrade, upstream).await;
+        }
+        let after = self.relay_answer(cluster, &mut upstream, &mut upload).await?;
+        let count = cluster.meter();
+        count.received_bytes.add(upstream.receiver.received());
+        count.sent_bytes.add(upstream.sender.sent());
+        if upload.is_done()
+            && let Some(server) = &self.upstream.server
+            && let Some(stream) = upstream.into_idle(self.response)
+        {
+            cluster.keep(server, stream);
+        }
+        Ok(after)
+    }
+
+    /// Makes the head what the origin is to see.
+    fn prepare(&mut self, cluster: &Cluster) -> Result<Upgrade, Fault> {
+        let trusted = &self.scope.view.snapshot.trusted_proxies;
+        let peer = self.connection.peer;
+        let trust =
+            if !trusted.is_empty() && trusted.contains(peer) { Trust::Peer } else { Trust::Nobody };
+        let upgrade = wants_upgrade(self.request);
+        set_host(self.request, cluster.settings().host.as_deref()).map_err(|_| exhausted())?;
+        add_forwarding(self.request, self.connection.peer_text(), trust)
+            .map_err(|_| exhausted())?;
+        Ok(upgrade)
+    }
+
+    /// Asks servers until one answers, as often as the retry policy allows.
+    async fn obtain_answer(
+        &mut self,
+        cluster: &Rc<Cluster>,
+        upgrade: Upgrade,
+        upload: &mut Upload,
+    ) -> Result<Upstream, Stop> {
+        let no_server = Fault::upstream(FaultKind::NoServer, Retry::Never);
+        let mut server = Rc::clone(cluster.next_server().ok_or(no_server)?);
+        let mut reuse = Reuse::Reused;
+        let mut retries = cluster.settings().retries;
+        loop {
+            self.upstream.server = Some(Rc::clone(&server));
+            self.upstream.attempts += 1;
+            let fault = match self.try_server(cluster, &server, (reuse, upgrade), upload).await {
+                Ok(upstream) => return Ok(upstream),
+                Err(stop) => stop,
+            };
+            cluster.meter().on_failure(fault.fault.kind);
+            server.meter().failures.increment();
+            if !self.may_retry(fault.fault, upload) {
+                return Err(fault);
+            }
+            if fault.fault.retry == Retry::IfIdempotent && reuse == Reuse::Reused {
+                // A kept connection that the origin had closed says nothing about the origin: the
+                // same server is asked again, over a connection that is certainly open.
+                reuse = Reuse::Fresh;
+            } else if retries > 0 {
+                retries -= 1;
+                server = Rc::clone(cluster.next_server().ok_or(no_server)?);
+                reuse = Reuse::Reused;
+            } else {
+                return Err(fault);
+            }
+            cluster.meter().retries.increment();
+        }
+    }
+
+    /// A request may be repeated if the fault says so and none of its content is gone.
+    fn may_retry(&self, fault: Fault, upload: &Upload) -> bool {
+        let allowed = match fault.retry {
+            Retry::Never => false,
+            Retry::IfIdempotent => self.request.method.is_idempotent(),
+            Retry::Always => true,
+        };
+        allowed && !upload.begun
+    }
+
+    /// One try: a connection, the request on it, the head of the answer.
+    async fn try_server(
+        &mut self,
+        cluster: &Cluster,
+        server: &Server,
+        (reuse, upgrade): (Reuse, Upgrade),
+        upload: &mut Upload,
+    ) -> Result<Upstream, Stop> {
+        let kept = if reuse == Reuse::Reused { cluster.take_idle(server) } else { None };
+        let mut upstream = match kept {
+            Some(stream) => {
+                cluster.meter().reuses.increment();
+                Upstream::new(stream, Reuse::Reused)
+            }
+            None => self.connect(cluster, server).await?,
+        };
+        let _active = Active::new(cluster, server);
+        upstream.send_head(self.request, upgrade);
+        let begun = now();
+        self.await_answer(cluster, &mut upstream, upload).await?;
+        let nanos = now().saturating_sub(begun);
+        self.upstream.nanos = Some(nanos);
+        cluster.meter().on_response(self.response.status, nanos);
+        Ok(upstream)
+    }
+
+    async fn connect(&self, cluster: &Cluster, server: &Server) -> Result<Upstream, Fault> {
+        let limit = cluster.settings().connect_timeout;
+        let connecting = server.connect(self.downstream.deadline, limit);
+        match connecting.await {
+            Ok(stream) => {
+                cluster.meter().connects.increment();
+                Ok(Upstream::new(stream, Reuse::Fresh))
+            }
+            Err(fault) => {
+                cluster.meter().connect_failures.increment();
+                Err(fault)
+            }
+        }
+    }
+
+    /// Sends the request and waits for a final head; interim ones are passed on.
+    async fn await_answer(
+        &mut self,
+        cluster: &Cluster,
+        upstream: &mut Upstream,
+        upload: &mut Upload,
+    ) -> Result<(), Stop> {
+        let settings = cluster.settings();
+        for _ in 0..INTERIMS {
+            let mut patience = Patience::new();
+            let method = self.request.method;
+            let (downstream, response) = (&mut *self.downstream, &mut *self.response);
+            poll_fn(|cx| {
+                let waiting = upload.poll(cx, downstream, upstream)?;
+                if let Poll::Ready(arrival) = upstream.poll_head(cx, method, response) {
+                    return Poll::Ready(arrival.map_err(|fault| upload.blame(fault)));
+                }
+                // Interim answers wait in the output.
+                if downstream.sender.waiting() > 0 {
+                    let flushed = downstream.sender.poll_flush(downstream.stream, cx);
+                    if let Poll::Ready(Err(kind)) = flushed {
+                        return Poll::Ready(Err(Fault::downstream(kind)));
+                    }
+                }
+                if upload.is_done()
+                    && let Poll::Ready(gone) = downstream.poll_gone(cx)
+                {
+                    return Poll::Ready(Err(gone));
+                }
+                let position = upload.position(downstream, upstream);
+                let (limit, fault) = waiting.limit(settings, downstream);
+                patience.poll(cx, downstream, (position, limit)).map(|()| Err(fault))
+            })
+            .await?;
+            if !self.response.is_interim() {
+                return Ok(());
+            }
+            self.downstream.send_interim(self.response);
+        }
+        Err(Fault::upstream(FaultKind::Malformed(Syntax::StatusLine), Retry::Never).into())
+    }
+
+    /// Passes the final answer on, while the rest of the request may still be going up.
+    async fn relay_answer(
+        &mut self,
+        cluster: &Cluster,
+        upstream: &mut Upstream,
+        upload: &mut Upload,
+    ) -> Result<After, Stop> {
+        let persistence = self.begin_answer(upload);
+        let settings = cluster.settings();
+        let mut patience = Patience::new();
+        let downstream = &mut *self.downstream;
+        let relayed = poll_fn(|cx| {
+            // What becomes of the request's rest no longer matters to the answer.
+            let _ = upload.poll(cx, downstream, upstream);
+            let mut relay = Relay {
+                source: &upstream.stream,
+                receiver: &mut upstream.receiver,
+                sink: downstream.stream,
+                sender: &mut downstream.sender,
+            };
+            if let Poll::Ready(result) = relay.poll(cx) {
+                return Poll::Ready(result.map_err(|fault| match fault {
+                    RelayFault::Source(kind) => Fault::upstream(kind, Retry::Never),
+                    RelayFault::Sink(kind) => Fault::downstream(kind),
+                }));
+            }
+            let blocked = !upstream.receiver.piece().is_empty();
+            let (limit, fault) = if blocked {
+                (downstream.timeouts().write, Fault::downstream(FaultKind::TimedOut))
+            } else {
+                (settings.read_timeout, Fault::upstream(FaultKind::TimedOut, Retry::Never))
+            };
+            let position = upstream
+                .receiver
+                .received()
+                .wrapping_add(downstream.progress())
+                .wrapping_add(upload.position(downstream, upstream));
+            patience.poll(cx, downstream, (position, limit)).map(|()| Err(fault))
+        })
+        .await;
+        relayed.map_err(|fault| Stop { fault, progress: AnswerProgress::Begun })?;
+        // A client that is still sending has to be cut off: its content cannot be skipped.
+        let persistence = if upload.is_done() { persistence } else { Persistence::Close };
+        Ok(match persistence {
+            Persistence::KeepAlive => After::Next,
+            Persistence::Close => After::Close,
+        })
+    }
+
+    /// Queues the head of the origin's answer.
+    fn begin_answer(&mut self, upload: &Upload) -> Persistence {
+        let body = self.downstream.body_for_client(self.response.status, self.response.body);
+        let mut persistence = self.persistence();
+        if body == BodyLength::UntilClose || !upload.is_done() {
+            persistence = Persistence::Close;
+        }
+        self.status = self.response.status;
+        let (downstream, response) = (&mut *self.downstream, &*self.response);
+        self.worker.with_date(|date| {
+            let framing = downstream.framing(body, persistence, Some(date));
+            downstream.send_head(response, &framing);
+        });
+        persistence
+    }
+
+    /// After 101: from here on the connection is a pipe (RFC 9110, 7.8).
+    async fn switch_protocols(
+        &mut self,
+        cluster: &Cluster,
+        upgrade: Upgrade,
+        mut upstream: Upstream,
+    ) -> Result<After, Stop> {
+        if upgrade == Upgrade::No {
+            let fault = FaultKind::Malformed(Syntax::StatusLine);
+            return Err(Fault::upstream(fault, Retry::Never).into());
+        }
+        self.status = 101;
+        let _active = self.upstream.server.as_ref().map(|server| Active::new(cluster, server));
+        let downstream = &mut *self.downstream;
+        let mut framing = downstream.framing(BodyLength::Empty, Persistence::KeepAlive, None);
+        framing.upgrade = Upgrade::Yes;
+        downstream.send_head(self.response, &framing);
+        downstream.become_pipe();
+        upstream.become_pipe();
+        let up = Relay {
+            source: downstream.stream,
+            receiver: &mut downstream.receiver,
+            sink: &upstream.stream,
+            sender: &mut upstream.sender,
+        };
+        let down = Relay {
+            source: &upstream.stream,
+            receiver: &mut upstream.receiver,
+            sink: downstream.stream,
+            sender: &mut downstream.sender,
+        };
+        let ended = tunnel(up, down, downstream.deadline, cluster.settings().tunnel_timeout).await;
+        // A pipe ends as it likes; only an end without a word is worth noting.
+        self.fault = ended.err().map(Fault::downstream);
+        Ok(After::Close)
+    }
+}
+
+/// Whether the client asks for another protocol: only HTTP/1.1 can, and only without content, which
+/// would have to be sent before the switch (RFC 9110, 7.8).
+fn wants_upgrade(head: &RequestHead) -> Upgrade {
+    let asked = head.version == Version::Http11
+        && head.body == BodyLength::Empty
+        && head.fields.value(FieldId::Upgrade).is_some()
+        && head.fields.lists(FieldId::Connection, b"upgrade");
+    if asked { Upgrade::Yes } else { Upgrade::No }
+}
+
+/// The request's content on its way up.
+struct Upload {
+    state: UploadState,
+    /// Some content left the client's input: the request cannot be sent again.
+    begun: bool,
+    limit: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UploadState {
+    Running,
+    /// All content is in the output, part of which may not be written.
+    Flushing,
+    Done,
+    /// The origin takes no more; its answer may be on its way all the same.
+    Refused(FaultKind),
+}
+
+/// What a proxied request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    Client,
+    OriginToTake,
+    OriginToAnswer,
+}
+
+impl Waiting {
+    fn limit(
+        self,
+        settings: &sluice_upstream::ClusterSettings,
+        downstream: &Downstream<'_>,
+    ) -> (Duration, Fault) {
+        match self {
+            Self::Client => (downstream.timeouts().body, Fault::downstream(FaultKind::TimedOut)),
+            Self::OriginToTake => {
+                (settings.write_timeout, Fault::upstream(FaultKind::TimedOut, Retry::Never))
+            }
+            Self::OriginToAnswer => {
+                let fault = Fault::upstream(FaultKind::ResponseTimedOut, Retry::Never);
+                (settings.read_timeout, fault)
+            }
+        }
+    }
+}
+
+impl Upload {
+    fn new(request: &RequestHead, limit: u64) -> Self {
+        let state = match request.body {
+            BodyLength::Empty | BodyLength::Known(0) => UploadState::Flushing,
+            _ => UploadState::Running,
+        };
+        Self { state, begun: false, limit }
+    }
+
+    fn is_done(&self) -> bool {
+        self.state == UploadState::Done
+    }
+
+    /// Moves content up as far as it goes, and says what would have to happen next.
+    fn poll(
+        &mut self,
+        cx: &Context<'_>,
+        downstream: &mut Downstream<'_>,
+        upstream: &mut Upstream,
+    ) -> Result<Waiting, Fault> {
+        if self.state == UploadState::Running {
+            let mut relay = Relay {
+                source: downstream.stream,
+                receiver: &mut downstream.receiver,
+                sink: &upstream.stream,
+                sender: &mut upstream.sender,
+            };
+            let moved = relay.poll(cx);
+            self.begun |= !relay.receiver.is_untouched();
+            if relay.receiver.content() > self.limit {
+                return Err(Fault::downstream(FaultKind::BodyTooLarge));
+            }
+            match moved {
+                Poll::Pending if relay.receiver.piece().is_empty() => return Ok(Waiting::Client),
+                Poll::Pending => return Ok(Waiting::OriginToTake),
+                Poll::Ready(Ok(())) => self.state = UploadState::Flushing,
+                Poll::Ready(Err(RelayFault::Source(kind))) => return Err(Fault::downstream(kind)),
+                Poll::Ready(Err(RelayFault::Sink(kind))) => {
+                    self.state = UploadState::Refused(kind);
+                }
+            }
+        }
+        if self.state == UploadState::Flushing {
+            match upstream.sender.poll_flush(&upstream.stream, cx) {
+                Poll::Pending => return Ok(Waiting::OriginToTake),
+                Poll::Ready(Ok(())) => self.state = UploadState::Done,
+                Poll::Ready(Err(kind)) => self.state = UploadState::Refused(kind),
+            }
+        }
+        Ok(Waiting::OriginToAnswer)
+    }
+
+    /// An origin that neither took the request nor answered: what it did first is what counts.
+    fn blame(&self, fault: Fault) -> Fault {
+        match self.state {
+            UploadState::Refused(kind) => Fault { kind, ..fault },
+            _ => fault,
+        }
+    }
+
+    /// Changes whenever content moved.
+    fn position(&self, downstream: &Downstream<'_>, upstream: &Upstream) -> u64 {
+        downstream.receiver.received().wrapping_add(upstream.progress())
+    }
+}
+
+/// A limit on the time without progress, whoever it is that has to make it.
+struct Patience {
+    since: Nanos,
+    position: Option<u64>,
+}
+
+impl Patience {
+    const fn new() -> Self {
+        Self { since: 0, position: None }
+    }
+
+    fn poll(
+        &mut self,
+        cx: &Context<'_>,
+        downstream: &Downstream<'_>,
+        (position, limit): (u64, Duration),
+    ) -> Poll<()> {
+        if self.position != Some(position) {
+            self.position = Some(position);
+            self.since = now();
+        }
+        let limit = Nanos::try_from(limit.as_nanos()).unwrap_or(Nanos::MAX);
+        downstream.deadline.poll_at(self.since.saturating_add(limit), cx).map(|_| ())
+    }
+}
+
+/// Counts a request as under way for as long as it is.
+struct Active<'a>(&'a Cluster, &'a Server);
+
+impl<'a> Active<'a> {
+    fn new(cluster: &'a Cluster, server: &'a Server) -> Self {
+        cluster.meter().requests.increment();
+        cluster.meter().active.add(1);
+        server.meter().requests.increment();
+        server.meter().active.add(1);
+        Self(cluster, server)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.meter().active.add(-1);
+        self.1.meter().active.add(-1);
+    }
+}

@@ -1,0 +1,164 @@
+//! What runs: compiled, immutable, shared by all workers.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use sluice_conn::ServerTimeouts;
+use sluice_message::RequestHead;
+use sluice_meter::{AccessFormat, ListenerMeter, PerWorker, RouteMeter};
+use sluice_net::{Binding, LogWriter};
+use sluice_route::Table;
+use sluice_upstream::ClusterPlan;
+use sluice_wire::h1::Limits;
+
+use crate::{Answer, ConnectionGuard, Redirect};
+
+/// Everything a worker needs to know of the configuration.
+pub struct Snapshot {
+    /// Counts up with each reload, for messages.
+    pub generation: u64,
+    /// Where connections come in.
+    pub listeners: Vec<Arc<ListenerPlan>>,
+    /// Where requests go; routes name them by index.
+    pub clusters: Vec<Arc<ClusterPlan>>,
+    /// Peers whose forwarding fields are believed.
+    pub trusted_proxies: TrustedProxies,
+    /// Log of requests.
+    pub access: Option<AccessLog>,
+}
+
+impl Snapshot {
+    /// Nothing to serve: what a worker starts with.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            generation: 0,
+            listeners: Vec::new(),
+            clusters: Vec::new(),
+            trusted_proxies: TrustedProxies::default(),
+            access: None,
+        }
+    }
+}
+
+/// How and where requests are logged.
+#[derive(Clone)]
+pub struct AccessLog {
+    /// One line per request in this form.
+    pub format: Arc<AccessFormat>,
+    /// The thread that writes them.
+    pub writer: LogWriter,
+}
+
+/// One listening address.
+pub struct ListenerPlan {
+    /// Name in the configuration.
+    pub name: String,
+    /// The bound sockets; the same object as before a reload if the address stayed.
+    pub binding: Arc<Binding>,
+    /// Limits of size for request heads.
+    pub limits: Limits,
+    /// Limits of time.
+    pub timeouts: ServerTimeouts,
+    /// Limits of number.
+    pub connections: ConnectionLimits,
+    /// Who is connected; outlives reloads.
+    pub guard: Arc<ConnectionGuard>,
+    /// Routes that may be taken from here.
+    pub routes: Arc<RouteTable>,
+    /// Counters.
+    pub meter: Arc<PerWorker<ListenerMeter>>,
+}
+
+/// Limits of number for one listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Requests served on one connection before it is closed.
+    pub requests: u64,
+    /// Connections in all.
+    pub total: u32,
+    /// Connections from one client address.
+    pub per_client: u32,
+}
+
+/// Compiled routes and what they lead to.
+pub struct RouteTable {
+    /// From a request to an index.
+    pub table: Table,
+    /// What is there.
+    pub routes: Vec<Arc<Route>>,
+    /// Counters of requests that no route takes.
+    pub unmatched: Arc<PerWorker<RouteMeter>>,
+}
+
+/// One route.
+pub struct Route {
+    /// Name in the configuration, for log and metrics.
+    pub name: String,
+    /// Largest content of a request, in bytes.
+    pub body_limit: u64,
+    /// What answers.
+    pub action: Action,
+    /// Counters.
+    pub meter: Arc<PerWorker<RouteMeter>>,
+}
+
+/// What answers a request.
+pub enum Action {
+    /// Always the same.
+    Respond(Answer),
+    /// Another place.
+    Redirect(Redirect),
+    /// An origin; index into [`Snapshot::clusters`].
+    Proxy(usize),
+    /// The gateway, about itself.
+    Report(Arc<dyn Report>),
+}
+
+/// Something the gateway tells about itself. It is asked on a worker's thread, so it only reads what
+/// is at hand.
+pub trait Report: Send + Sync {
+    /// The answer to this request.
+    fn report(&self, head: &RequestHead) -> ReportAnswer;
+}
+
+/// What a [`Report`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportAnswer {
+    /// Status code.
+    pub status: u16,
+    /// `Content-Type`.
+    pub content_type: &'static str,
+    /// Content.
+    pub body: Vec<u8>,
+}
+
+/// Peers whose word about the client is believed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustedProxies(Vec<IpNet>);
+
+impl TrustedProxies {
+    /// These networks.
+    #[must_use]
+    pub fn new(networks: Vec<IpNet>) -> Self {
+        Self(networks)
+    }
+
+    /// Whether nobody is trusted: the usual case, decided without looking at the peer.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `peer` is believed.
+    #[must_use]
+    pub fn contains(&self, peer: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(&peer))
+    }
+}
+
+/// Idle time after which a worker looks through its pools.
+pub(crate) const SWEEP: Duration = Duration::from_secs(1);

@@ -1,0 +1,170 @@
+//! A worker thread's life: apply snapshots, serve, drain.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::task::Poll;
+use std::time::Duration;
+
+use sluice_meter::Meters;
+use sluice_net::{Deadline, LogWriter, Mailbox, spawn, wake_all};
+use sluice_upstream::Cluster;
+
+use crate::Snapshot;
+use crate::access::flush_each_turn;
+use crate::connection::exchange_loop;
+use crate::coroutine::Coroutines;
+use crate::fault_log::FaultLog;
+use crate::listener::{ListenerState, accept_loop};
+use crate::local::{Phase, View, Worker};
+use crate::snapshot::SWEEP;
+
+/// What control tells a worker.
+pub enum Order {
+    /// Serve under this snapshot from now on. The answer says whether its listeners could be opened.
+    Apply(Arc<Snapshot>, Sender<io::Result<()>>),
+    /// Accept nothing more, let running exchanges finish for so long, then end.
+    Drain(Duration),
+}
+
+/// What a worker is made of.
+pub struct WorkerParts {
+    /// Its number, from 0.
+    pub index: usize,
+    /// Counters of the process.
+    pub meters: Arc<Meters>,
+    /// The log of faults.
+    pub fault_log: LogWriter,
+    /// Where orders come from.
+    pub orders: Mailbox<Order>,
+}
+
+/// How a worker ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections that were cut off because they took longer than allowed.
+    pub cut_off: usize,
+}
+
+/// The root of a worker thread: serves until it is told to drain, or nobody is left to tell.
+pub async fn run_worker(parts: WorkerParts) -> Drained {
+    let WorkerParts { index, meters, fault_log, mut orders } = parts;
+    let exchanges = Coroutines::new(exchange_loop);
+    let worker = Rc::new(Worker::new(index, meters, FaultLog::new(fault_log), exchanges));
+    spawn(sweep(Rc::clone(&worker)));
+    spawn(flush_each_turn(Rc::clone(&worker)));
+    let mut listeners = Vec::new();
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Apply(snapshot, done) => {
+                let result = worker.apply(snapshot, &mut listeners);
+                // Control may have given up on us; then nobody wants to know.
+                let _ = done.send(result);
+            }
+            Order::Drain(limit) => return worker.drain(&listeners, limit).await,
+        }
+    }
+    Drained { cut_off: worker.connections.get() }
+}
+
+async fn sweep(worker: Rc<Worker>) {
+    let deadline = Deadline::new();
+    loop {
+        deadline.sleep(SWEEP).await;
+        let view = worker.view();
+        view.clusters.iter().for_each(|cluster| cluster.sweep());
+    }
+}
+
+impl Worker {
+    /// Takes a new snapshot on: clusters keep their connections by name, listeners their sockets by
+    /// binding.
+    fn apply(
+        self: &Rc<Self>,
+        snapshot: Arc<Snapshot>,
+        listeners: &mut Vec<Rc<ListenerState>>,
+    ) -> io::Result<()> {
+        let before = self.view();
+        if let Some(log) = &before.snapshot.access {
+            self.access.flush(log);
+        }
+        let view = Rc::new(View {
+            clusters: snapshot
+                .clusters
+                .iter()
+                .map(|plan| {
+                    let known = before.clusters.iter().find(|old| old.plan().name == plan.name);
+                    match known {
+                        Some(same) if Arc::ptr_eq(same.plan(), plan) => Rc::clone(same),
+                        other => Rc::new(Cluster::build(plan, self.index, other.map(|c| &**c))),
+                    }
+                })
+                .collect(),
+            snapshot,
+        });
+        self.set_view(Rc::clone(&view));
+        self.change_listeners(&view, listeners)
+    }
+
+    fn change_listeners(
+        self: &Rc<Self>,
+        view: &Rc<View>,
+        listeners: &mut Vec<Rc<ListenerState>>,
+    ) -> io::Result<()> {
+        let plans = &view.snapshot.listeners;
+        let mut result = Ok(());
+        for plan in plans {
+            let same =
+                |state: &&Rc<ListenerState>| Arc::ptr_eq(&state.plan().binding, &plan.binding);
+            if let Some(state) = listeners.iter().find(same) {
+                state.update(view, plan);
+                continue;
+            }
+            match plan.binding.listener(self.index) {
+                Ok(listener) => {
+                    let state = ListenerState::new(view, plan, self.index);
+                    spawn(accept_loop(Rc::clone(self), Rc::clone(&state), listener));
+                    listeners.push(state);
+                }
+                Err(error) => result = Err(error),
+            }
+        }
+        listeners.retain(|state| {
+            let kept = plans.iter().any(|plan| Arc::ptr_eq(&state.plan().binding, &plan.binding));
+            if !kept {
+                state.close();
+            }
+            kept
+        });
+        // Accept loops and idle connections of closed listeners see it.
+        wake_all();
+        result
+    }
+
+    async fn drain(self: &Rc<Self>, listeners: &[Rc<ListenerState>], limit: Duration) -> Drained {
+        self.phase.set(Phase::Draining);
+        listeners.iter().for_each(|state| state.close());
+        wake_all();
+        // Accept loops empty the kernel's queues before the first look at the count.
+        sluice_net::yield_now().await;
+        let deadline = Deadline::new();
+        let mut all_closed = pin!(poll_fn(|cx| {
+            if self.connections.get() == 0 {
+                return Poll::Ready(());
+            }
+            *self.drained.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        }));
+        // Whether time ran out shows in the count.
+        let _ = deadline.limit(limit, poll_fn(|cx| all_closed.as_mut().poll(cx))).await;
+        let view = self.view();
+        view.clusters.iter().for_each(|cluster| cluster.close_idle());
+        if let Some(log) = &view.snapshot.access {
+            self.access.flush(log);
+        }
+        Drained { cut_off: self.connections.get() }
+    }
+}
