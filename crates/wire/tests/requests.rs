@@ -367,7 +367,7 @@ fn bad_heads_are_refused_by_the_rule_they_break() {
 
 #[test]
 fn what_httparse_refuses_is_refused() {
-    for (input, _) in TARGETS.iter().copied() {
+    for (input, _) in TARGETS {
         assert!(accepted_by_httparse(input.as_bytes()), "{input:?}");
     }
     for (input, _) in bad_heads() {

@@ -1,24 +1,29 @@
 //! Host and port as they stand in `Host` and in request targets (RFC 3986, 3.2).
 
-use super::scan::{Lanes, WIDTH, Word, first, is_reg_name};
+use super::scan::{Lanes, first, is_reg_name, read_block};
 
-/// Whether `bytes[start..end]` is `uri-host [ ":" port ]` with a host that is not empty.
+/// Whether the first `length` bytes of `rest` are `uri-host [ ":" port ]` with a host that is not
+/// empty.
 ///
 /// RFC 9110, 4.2.1 and 4.2.2 reject an `http` or `https` URI with an empty host, and a request in
 /// origin form takes its authority from `Host`; so an empty `Host` names nothing here either.
 /// User information is refused as RFC 9110, 4.2.4 asks: `@` is no character of a host.
-#[inline]
-pub(super) fn is_authority(bytes: &[u8], start: usize, end: usize) -> bool {
-    // The bytes behind `end` take part in the comparison and are cut off after it.
-    let odd = !Lanes::new(Word::at(bytes, start)).plain();
-    let host_end = start + first(odd);
-    if host_end >= end {
-        return end > start;
+#[inline(always)]
+pub(super) fn is_authority(rest: &[u8], length: usize) -> bool {
+    // The bytes behind the authority take part in the comparisons and are cut off after them.
+    read_block!(block, rest);
+    let lanes = Lanes::new(block);
+    let host = first(!lanes.plain());
+    if host >= length {
+        return length > 0;
     }
-    if host_end - start < WIDTH && host_end > start && bytes.get(host_end) == Some(&b':') {
-        return bytes.get(host_end + 1..end).is_some_and(is_port);
+    // A port of at most four digits needs no arithmetic.
+    let behind = length - host;
+    let digits = first(!lanes.digits() >> 1 >> host);
+    if lanes.equal(b':') >> host & 1 == 1 && digits + 1 >= behind && behind <= 5 && host > 0 {
+        return true;
     }
-    bytes.get(start..end).is_some_and(is_rare_authority)
+    rest.get(..length).is_some_and(is_rare_authority)
 }
 
 /// Whether `authority` ends in a port that is not empty; CONNECT has no default port
@@ -143,8 +148,8 @@ mod tests {
         for (authority, valid) in cases {
             for around in ["", "x", "/", ":1", "\r\n then sixteen bytes and more"] {
                 let text = format!("{around}{authority}{around}");
-                let (start, end) = (around.len(), around.len() + authority.len());
-                assert_eq!(is_authority(text.as_bytes(), start, end), valid, "{text:?}");
+                let rest = &text.as_bytes()[around.len()..];
+                assert_eq!(is_authority(rest, authority.len()), valid, "{text:?}");
             }
         }
     }

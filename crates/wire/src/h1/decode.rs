@@ -12,11 +12,11 @@ use sluice_message::{
 
 use super::authority::is_authority;
 use super::head::{
-    Framing, HEAD_CEILING, Stop, VERSION_LENGTH, expectation, line_end, no_version, read_lines,
-    span, version,
+    CRLF, Framing, HEAD_CEILING, Stop, VERSION_LENGTH, behind_tab, expectation, no_line_end,
+    no_version, read_lines, span, starts_with_crlf, version,
 };
-use super::scan::{Word, is_token, text_end};
-use super::target::{Target, extent, judge};
+use super::scan::{Word, control_at, is_token, read_block};
+use super::target::{Made, extent, judge};
 
 /// What a head may be at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +56,24 @@ pub fn decode_request(
     limits: &Limits,
     head: &mut RequestHead,
 ) -> Result<Decoded, FaultKind> {
-    let skipped = match input.first() {
-        Some(b'\r' | b'\n') => match empty_lines(input) {
-            Ok(skipped) => skipped,
-            Err(stop) => return no_request(stop, head),
-        },
-        _ => 0,
+    match read_request(window(input, limits), limits, head) {
+        Ok(consumed) => Ok(Decoded::Complete { consumed }),
+        Err(_) if matches!(input, [b'\r' | b'\n', ..]) => decode_late_request(input, limits, head),
+        Err(stop) => no_request(cut(stop, input, limits), head),
+    }
+}
+
+/// Decodes a request behind empty lines.
+#[cold]
+#[inline(never)]
+fn decode_late_request(
+    input: &[u8],
+    limits: &Limits,
+    head: &mut RequestHead,
+) -> Result<Decoded, FaultKind> {
+    let skipped = match empty_lines(input) {
+        Ok(skipped) => skipped,
+        Err(stop) => return no_request(stop, head),
     };
     let rest = input.get(skipped..).unwrap_or_default();
     match read_request(window(rest, limits), limits, head) {
@@ -138,7 +150,11 @@ const fn outcome(stop: Stop) -> Result<Decoded, FaultKind> {
 fn empty_lines(input: &[u8]) -> Result<usize, Stop> {
     let mut at = 0;
     while at < 4 && input.get(at) == Some(&b'\r') {
-        at = line_end(input, at)?;
+        let rest = input.get(at..).unwrap_or_default();
+        if !starts_with_crlf(rest) {
+            return Err(no_line_end(rest));
+        }
+        at += 2;
     }
     match input.get(at) {
         None => Err(Stop::Partial),
@@ -148,48 +164,47 @@ fn empty_lines(input: &[u8]) -> Result<usize, Stop> {
     }
 }
 
-#[inline(always)]
 fn read_request(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<usize, Stop> {
-    let line = request_line(bytes, limits)?;
+    let mut made = Made::Nothing;
+    let line_end = read_request_line(bytes, limits, &mut made, head)?;
+    let version = head.version;
     let mut host = Span::default();
     let mut expected = Expectation::None;
     let mut framing = Framing::default();
     let lines = head.fields.lines_mut();
     lines.clear();
-    let end = read_lines(bytes, line.end, limits.fields, lines, |id, start, end| match id {
+    let end = read_lines(bytes, line_end, limits.fields, lines, |id, value, length| match id {
         FieldId::Other => Ok(()),
         FieldId::Host => {
             // RFC 9112, 3.2: more than one, or no valid host: 400. A host is never empty, so an
             // empty span means that there was none before.
-            if !host.is_empty() || !is_authority(bytes, start, end) {
+            if !host.is_empty() || !is_authority(value, length) {
                 return Err(Syntax::Host.into());
             }
-            host = span(start, end);
+            let start = bytes.len() - value.len();
+            host = span(start, start + length);
             Ok(())
         }
         FieldId::Expect => {
-            expected = expectation(expected, bytes.get(start..end).unwrap_or_default());
+            expected = expectation(expected, value.get(..length).unwrap_or_default());
             Ok(())
         }
-        id => framing.note(id, bytes.get(start..end).unwrap_or_default()),
+        id => framing.note(id, value.get(..length).unwrap_or_default()),
     })?;
     // RFC 9112, 3.2: HTTP/1.1 without Host: 400.
-    if host.is_empty() && line.version == Version::Http11 {
+    if host.is_empty() && version == Version::Http11 {
         return Err(Syntax::Host.into());
     }
-    head.body = framing.body(line.version)?.unwrap_or(BodyLength::Empty);
-    head.persistence = framing.persistence(line.version);
+    head.body = framing.body(version)?.unwrap_or(BodyLength::Empty);
+    head.persistence = framing.persistence(version);
     // RFC 9110, 10.1.1: an expectation in an HTTP/1.0 request is ignored.
-    head.expectation = if line.version == Version::Http11 { expected } else { Expectation::None };
-    head.version = line.version;
-    head.method = line.method;
-    head.method_text = span(0, line.method_end);
-    head.authority = host;
+    head.expectation = if version == Version::Http11 { expected } else { Expectation::None };
     head.fields.set_bytes(bytes.get(..end).unwrap_or_default());
-    let authority = line.target.authority;
-    line.target.fill(head)?;
-    if !authority.is_empty() {
-        prefer_authority(head, authority)?;
+    made.append_to(head)?;
+    if head.authority.is_empty() {
+        head.authority = host;
+    } else {
+        prefer_authority(head)?;
     }
     Ok(end)
 }
@@ -197,9 +212,8 @@ fn read_request(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result
 /// RFC 9112, 3.2.2: the authority of the target replaces what `Host` says.
 #[cold]
 #[inline(never)]
-fn prefer_authority(head: &mut RequestHead, authority: Span) -> Result<(), Stop> {
-    head.authority = authority;
-    let named = head.fields.slice(authority);
+fn prefer_authority(head: &mut RequestHead) -> Result<(), Stop> {
+    let named = head.authority();
     let same = head.fields.value(FieldId::Host).is_some_and(|host| host == named);
     if head.form != TargetForm::Authority && !same {
         let named = named.to_vec();
@@ -209,19 +223,18 @@ fn prefer_authority(head: &mut RequestHead, authority: Span) -> Result<(), Stop>
     Ok(())
 }
 
-struct RequestLine {
-    method: Method,
-    method_end: usize,
-    target: Target,
-    version: Version,
-    /// One past the CRLF.
-    end: usize,
-}
-
-/// `method SP request-target SP HTTP-version CRLF` (RFC 9112, 3), not a blank more.
+/// Reads `method SP request-target SP HTTP-version CRLF` (RFC 9112, 3), not a blank more; says where
+/// it ends.
 #[inline(always)]
-fn request_line(bytes: &[u8], limits: &Limits) -> Result<RequestLine, Stop> {
+fn read_request_line(
+    bytes: &[u8],
+    limits: &Limits,
+    made: &mut Made,
+    head: &mut RequestHead,
+) -> Result<usize, Stop> {
     let (method, method_end) = method(bytes)?;
+    head.method = method;
+    head.method_text = span(0, method_end);
     let extent = extent(bytes, method_end + 1)?;
     if extent.end - extent.start > limits.target {
         return Err(FaultKind::TargetTooLong.into());
@@ -229,16 +242,17 @@ fn request_line(bytes: &[u8], limits: &Limits) -> Result<RequestLine, Stop> {
     if bytes.get(extent.end) != Some(&b' ') || extent.end == extent.start {
         return Err(no_target(bytes, extent.start, extent.end));
     }
-    let target = judge(bytes, extent, method)?;
+    judge(bytes, extent, made, head)?;
     let at = extent.end + 1;
-    let word = Word::at(bytes, at);
-    let Some(version) = version(word) else {
-        let rest = bytes.get(at..).unwrap_or_default();
-        return Err(no_version(rest, Syntax::RequestLine));
-    };
-    let end = line_end(bytes, at + VERSION_LENGTH)
-        .map_err(|stop| after_version(stop, bytes, at + VERSION_LENGTH))?;
-    Ok(RequestLine { method, method_end, target, version, end })
+    read_block!(block, bytes.get(at..).ok_or(Stop::Partial)?);
+    let word = Word::new(block);
+    if let Some(version) = version(word)
+        && word.high & 0xffff == CRLF
+    {
+        head.version = version;
+        return Ok(at + VERSION_LENGTH + 2);
+    }
+    Err(bad_version(bytes, at))
 }
 
 #[inline(always)]
@@ -271,13 +285,20 @@ fn no_target(bytes: &[u8], start: usize, end: usize) -> Stop {
     }
 }
 
+/// Why there is no version and CRLF at `at`.
 #[cold]
 #[inline(never)]
-fn after_version(stop: Stop, bytes: &[u8], at: usize) -> Stop {
-    match bytes.get(at) {
-        Some(b'0'..=b'9' | b'.') => Syntax::Version.into(),
-        Some(byte) if !b"\r\n".contains(byte) => Syntax::RequestLine.into(),
-        _ => stop,
+fn bad_version(bytes: &[u8], at: usize) -> Stop {
+    let rest = bytes.get(at..).unwrap_or_default();
+    read_block!(block, rest);
+    if version(Word::new(block)).is_none() {
+        return no_version(rest, Syntax::RequestLine);
+    }
+    match rest.get(VERSION_LENGTH..).unwrap_or_default() {
+        [] | [b'\r'] => Stop::Partial,
+        [b'0'..=b'9' | b'.', ..] => Syntax::Version.into(),
+        [b'\r' | b'\n', ..] => Syntax::LineEnd.into(),
+        _ => Syntax::RequestLine.into(),
     }
 }
 
@@ -292,8 +313,8 @@ fn read_response(
     let mut framing = Framing::default();
     let lines = head.fields.lines_mut();
     lines.clear();
-    let end = read_lines(bytes, line.end, limits.fields, lines, |id, start, end| {
-        framing.note(id, bytes.get(start..end).unwrap_or_default())
+    let end = read_lines(bytes, line.end, limits.fields, lines, |id, value, length| {
+        framing.note(id, value.get(..length).unwrap_or_default())
     })?;
     let stated = framing.body(line.version)?;
     head.body = match (request, line.status) {
@@ -327,7 +348,8 @@ struct StatusLine {
 /// may be missing if the phrase is, which some origins do and nobody misreads.
 #[inline(always)]
 fn status_line(bytes: &[u8]) -> Result<StatusLine, Stop> {
-    let word = Word::at(bytes, 0);
+    read_block!(block, bytes);
+    let word = Word::new(block);
     let Some(version) = version(word) else { return Err(no_version(bytes, Syntax::StatusLine)) };
     let [blank, hundreds, tens, ones, after, ..] = word.high.to_le_bytes();
     let digits = [hundreds, tens, ones].map(|digit| u16::from(digit.wrapping_sub(b'0')));
@@ -335,15 +357,18 @@ fn status_line(bytes: &[u8]) -> Result<StatusLine, Stop> {
     if blank != b' ' || !(1..=9).contains(&hundreds) || tens > 9 || ones > 9 {
         return Err(no_status(bytes));
     }
-    let code_end = VERSION_LENGTH + 4;
-    let start = code_end + usize::from(after == b' ');
-    let stop = if after == b' ' { text_end(bytes, start) } else { code_end };
-    let end = line_end(bytes, stop).map_err(|stop| match stop {
-        Stop::Fault(FaultKind::Malformed(Syntax::FieldValue)) => Syntax::StatusLine.into(),
-        stop => stop,
-    })?;
+    let start = VERSION_LENGTH + 4 + usize::from(after == b' ');
+    let rest = bytes.get(start..).unwrap_or_default();
+    let mut length = if after == b' ' { control_at(rest) } else { 0 };
+    while !rest.get(length..).is_some_and(starts_with_crlf) {
+        length = behind_tab(rest, length).map_err(|stop| match stop {
+            Stop::Fault(FaultKind::Malformed(Syntax::FieldValue)) => Syntax::StatusLine.into(),
+            stop => stop,
+        })?;
+    }
+    let stop = start + length;
     let status = hundreds * 100 + tens * 10 + ones;
-    Ok(StatusLine { version, status, reason: span(start, stop), end })
+    Ok(StatusLine { version, status, reason: span(start, stop), end: stop + 2 })
 }
 
 /// Partial if what there is of ` 3DIGIT` is right.

@@ -5,7 +5,7 @@ use sluice_message::{Syntax, Version};
 
 use super::name;
 use super::number::content_length;
-use super::scan::{Lanes, WIDTH, Word, first, is_space, is_token, text_end};
+use super::scan::{Lanes, WIDTH, Word, control_at, first, is_space, is_token, read_block};
 
 /// Why a decoder cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,99 +46,149 @@ pub(super) const fn span(start: usize, end: usize) -> Span {
 }
 
 /// Reads field lines from `at` on until the empty line, whose end is returned. Each line is added to
-/// `lines` and shown to `note` together with its value's place.
+/// `lines` and shown to `note` as its meaning, the input from its value on, and the value's length.
 #[inline(always)]
 pub(super) fn read_lines(
     bytes: &[u8],
     mut at: usize,
     limit: usize,
     lines: &mut Vec<Field>,
-    mut note: impl FnMut(FieldId, usize, usize) -> Result<(), Stop>,
+    mut note: impl FnMut(FieldId, &[u8], usize) -> Result<(), Stop>,
 ) -> Result<usize, Stop> {
     loop {
-        if bytes.get(at) == Some(&b'\r') {
-            return line_end(bytes, at);
+        let rest = bytes.get(at..).ok_or(Stop::Partial)?;
+        if rest.first() == Some(&b'\r') {
+            return if starts_with_crlf(rest) { Ok(at + 2) } else { Err(no_line_end(rest)) };
         }
-        let (field, start, end) = read_line(bytes, at)?;
-        if lines.len() >= limit {
-            return Err(FaultKind::TooManyFields.into());
+        if lines.len() >= limit && rest.first().is_some_and(|&byte| is_token(byte)) {
+            return Err(too_many(rest));
         }
-        lines.push(field);
-        note(field.id, start, end)?;
-        at = field.line().range().end;
+        at = read_line(rest, at, lines, &mut note)?;
     }
 }
 
-/// Reads the field line at `at` (RFC 9112, 5); says where its value starts and ends, too.
-#[inline(always)]
-pub(super) fn read_line(bytes: &[u8], at: usize) -> Result<(Field, usize, usize), Stop> {
-    let word = Word::at(bytes, at);
-    let lanes = Lanes::new(word);
-    let length = first(lanes.equal(b':'));
-    let (colon, id) = match name::known(word, length) {
-        // A known name is valid; any other has to be looked at.
-        FieldId::Other if first(!lanes.plain()) == length && length > 0 => {
-            (at + length, FieldId::Other)
-        }
-        FieldId::Other => rare_name(bytes, at)?,
-        id => (at + length, id),
-    };
-    let mut start = colon + 1;
-    if bytes.get(start) == Some(&b' ') {
-        start += 1;
-    }
-    while bytes.get(start).copied().is_some_and(is_space) {
-        start += 1;
-    }
-    let stop = text_end(bytes, start);
-    let line_end = line_end(bytes, stop)?;
-    // Optional white space around the value is no part of it (RFC 9112, 5.1).
-    let mut end = stop;
-    while end > start && bytes.get(end - 1).copied().is_some_and(is_space) {
-        end -= 1;
-    }
-    let field = Field {
-        id,
-        name: span(at, colon),
-        value: span(start, end),
-        line_end: span(0, line_end).end,
-    };
-    Ok((field, start, end))
-}
-
-/// A name with rare characters, of more than sixteen bytes, cut off, or none at all.
+/// A line beyond the limit is one too many once it is whole; a broken one is broken first.
 #[cold]
 #[inline(never)]
-fn rare_name(bytes: &[u8], at: usize) -> Result<(usize, FieldId), Stop> {
-    let rest = bytes.get(at..).unwrap_or_default();
-    let length = rest.iter().position(|&byte| !is_token(byte)).unwrap_or(rest.len());
-    match rest.get(length) {
-        None => Err(Stop::Partial),
-        Some(b':') if length > 0 => {
-            Ok((at + length, FieldId::of(rest.get(..length).unwrap_or_default())))
-        }
-        // A line that starts with white space continues the one before it: deprecated, and read
-        // differently by different recipients (RFC 9112, 5.2 and 2.2).
-        Some(b' ' | b'\t') if length == 0 => Err(Syntax::FoldedLine.into()),
-        Some(b'\n') if length == 0 => Err(Syntax::LineEnd.into()),
-        // White space before the colon above all (RFC 9112, 5.1).
-        Some(_) => Err(Syntax::FieldName.into()),
+fn too_many(rest: &[u8]) -> Stop {
+    match read_line(rest, 0, &mut Vec::new(), &mut |_, _, _| Ok(())) {
+        Ok(_) => FaultKind::TooManyFields.into(),
+        Err(stop) => stop,
     }
 }
 
-/// The position behind the CRLF that has to be at `at`. Neither a bare CR nor a bare LF ends a line
-/// here: RFC 9112, 2.2 permits to refuse both.
+/// Reads the field line that `rest` starts with, which is at `at` of its head (RFC 9112, 5); says
+/// where the next line is.
 #[inline(always)]
-pub(super) fn line_end(bytes: &[u8], at: usize) -> Result<usize, Stop> {
-    match bytes.get(at..) {
-        Some([b'\r', b'\n', ..]) => Ok(at + 2),
+pub(super) fn read_line(
+    rest: &[u8],
+    at: usize,
+    lines: &mut Vec<Field>,
+    note: &mut impl FnMut(FieldId, &[u8], usize) -> Result<(), Stop>,
+) -> Result<usize, Stop> {
+    read_block!(block, rest);
+    let lanes = Lanes::new(block);
+    let mut colon = first(lanes.equal(b':'));
+    let mut id = name::known(Word::new(block), colon);
+    // A known name is valid; any other has to be looked at.
+    if id == FieldId::Other && (first(!lanes.plain()) != colon || colon == 0) {
+        (colon, id) = rare_name(rest)?;
+    }
+    let blank = match rest.get(colon + 1..) {
+        Some([b' ', byte, ..]) if *byte > b' ' => 1,
+        behind => spaces(behind.unwrap_or_default()),
+    };
+    let start = colon + 1 + blank;
+    let value = rest.get(start..).ok_or(Stop::Partial)?;
+    let mut length = control_at(value);
+    while !value.get(length..).is_some_and(starts_with_crlf) {
+        length = behind_tab(value, length)?;
+    }
+    let line_end = start + length + 2;
+    // Optional white space around the value is no part of it (RFC 9112, 5.1).
+    if value.get(length.wrapping_sub(1)).is_none_or(|&byte| byte <= b' ') {
+        length = trimmed(value, length);
+    }
+    lines.push(Field {
+        id,
+        name: span(at, at + colon),
+        value: span(at + start, at + start + length),
+        line_end: span(0, at + line_end).end,
+    });
+    note(id, value, length)?;
+    Ok(at + line_end)
+}
+
+/// How many blanks `rest` starts with.
+#[inline(never)]
+fn spaces(rest: &[u8]) -> usize {
+    rest.iter().position(|&byte| !is_space(byte)).unwrap_or(rest.len())
+}
+
+/// The length of the value without the blanks it ends in.
+#[inline(never)]
+fn trimmed(value: &[u8], length: usize) -> usize {
+    let value = value.get(..length).unwrap_or_default();
+    value.iter().rposition(|&byte| !is_space(byte)).map_or(0, |last| last + 1)
+}
+
+/// Where the value, whose byte at `length` is no visible character and starts no line end, goes on to.
+#[cold]
+#[inline(never)]
+pub(super) fn behind_tab(value: &[u8], length: usize) -> Result<usize, Stop> {
+    match value.get(length..) {
+        Some([b'\t', rest @ ..]) => Ok(length + 1 + control_at(rest)),
         rest => Err(no_line_end(rest.unwrap_or_default())),
     }
 }
 
+/// A name of more than sixteen bytes, with rare characters, cut off, or none at all.
+#[inline(never)]
+fn rare_name(rest: &[u8]) -> Result<(usize, FieldId), Stop> {
+    let mut end = 0;
+    loop {
+        read_block!(block, rest.get(end..).unwrap_or_default());
+        end += first(!Lanes::new(block).plain());
+        match rest.get(end) {
+            // A whole block of plain characters, or a rare one.
+            Some(&byte) if is_token(byte) => end += 1,
+            Some(b':') if end > 0 => break,
+            _ => return Err(bad_name(rest.get(..end + 1), end == 0)),
+        }
+    }
+    let id = match end {
+        // The longest names known have 19 letters.
+        ..20 => FieldId::of(rest.get(..end).unwrap_or_default()),
+        _ => FieldId::Other,
+    };
+    Ok((end, id))
+}
+
+/// Why `name`, its end included, is no name; `None` if it is cut off.
+#[cold]
+fn bad_name(name: Option<&[u8]>, empty: bool) -> Stop {
+    match name.and_then(<[u8]>::last) {
+        None => Stop::Partial,
+        // A line that starts with white space continues the one before it: deprecated, and read
+        // differently by different recipients (RFC 9112, 5.2 and 2.2).
+        Some(b' ' | b'\t') if empty => Syntax::FoldedLine.into(),
+        Some(b'\n') if empty => Syntax::LineEnd.into(),
+        // White space before the colon above all (RFC 9112, 5.1).
+        Some(_) => Syntax::FieldName.into(),
+    }
+}
+
+/// Whether a line ends here. Neither a bare CR nor a bare LF ends one: RFC 9112, 2.2 permits to refuse
+/// both.
+#[inline(always)]
+pub(super) fn starts_with_crlf(rest: &[u8]) -> bool {
+    rest.first_chunk() == Some(b"\r\n")
+}
+
+/// Why `rest` starts with no line end.
 #[cold]
 #[inline(never)]
-fn no_line_end(rest: &[u8]) -> Stop {
+pub(super) fn no_line_end(rest: &[u8]) -> Stop {
     match rest {
         [] | [b'\r'] => Stop::Partial,
         [b'\r' | b'\n', ..] => Syntax::LineEnd.into(),
@@ -198,6 +248,16 @@ impl Framing {
 
     #[inline(never)]
     fn note_connection(&mut self, value: &[u8]) {
+        match value {
+            // As nearly everybody writes it.
+            b"keep-alive" | b"Keep-Alive" => self.keep_alive = true,
+            b"close" => self.close = true,
+            _ => self.note_connection_options(value),
+        }
+    }
+
+    #[cold]
+    fn note_connection_options(&mut self, value: &[u8]) {
         for token in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
             self.close |= token.eq_ignore_ascii_case(b"close");
             self.keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
@@ -248,6 +308,9 @@ pub(super) const fn version(word: Word) -> Option<Version> {
         _ => None,
     }
 }
+
+/// CR and LF as the first two bytes of a word.
+pub(super) const CRLF: u64 = u64::from_le_bytes(*b"\r\n\0\0\0\0\0\0");
 
 /// Length of `HTTP/1.x`.
 pub(super) const VERSION_LENGTH: usize = WIDTH / 2;

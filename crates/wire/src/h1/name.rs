@@ -145,7 +145,7 @@ mod tests {
                     changed[place] = byte;
                     let mut line = changed.clone();
                     line.extend_from_slice(b": and then a value");
-                    let got = known(Word::at(&line, 0), name.len());
+                    let got = known(Word::new(line.first_chunk().unwrap()), name.len());
                     assert_eq!(got, FieldId::of(&changed), "{}", changed.escape_ascii());
                 }
             }

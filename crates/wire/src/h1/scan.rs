@@ -1,12 +1,48 @@
 //! Sixteen bytes at a time: where a run of allowed bytes ends.
 //!
-//! Every scan reads a [`Word`] that is padded with NUL behind the end of the input. NUL ends every
+//! Every scan reads a [`Block`] that is padded with NUL behind the end of the input. NUL ends every
 //! run, so a scan that stops at or beyond the end has run out of input: no separate check per byte.
 
 /// Bytes read at once.
 pub(super) const WIDTH: usize = 16;
 
-/// Sixteen bytes, first byte lowest.
+/// Bytes of the input, NUL where it has ended.
+pub(super) type Block = [u8; WIDTH];
+
+/// Binds the first block of a slice, without touching memory unless it has to be padded.
+macro_rules! read_block {
+    ($block:ident, $rest:expr) => {
+        let rest: &[u8] = $rest;
+        let space;
+        let $block: &$crate::h1::scan::Block = match rest.first_chunk() {
+            Some(block) => block,
+            None => {
+                space = $crate::h1::scan::padded(rest);
+                &space
+            }
+        };
+    };
+}
+pub(super) use read_block;
+
+/// The at most fifteen bytes of `rest`, by two loads that overlap. Not inlined: it would crowd the
+/// registers of every loop for the sake of the last line of a head.
+#[inline(never)]
+pub(super) fn padded(rest: &[u8]) -> Block {
+    let missing = u32::try_from(WIDTH.saturating_sub(rest.len())).unwrap_or(0);
+    let bits: u128 = if let (Some(head), Some(tail)) = (rest.first_chunk(), rest.last_chunk()) {
+        let tail = u128::from(u64::from_le_bytes(*tail)) << 64;
+        u128::from(u64::from_le_bytes(*head)) | tail >> (missing * 8)
+    } else if let (Some(head), Some(tail)) = (rest.first_chunk(), rest.last_chunk()) {
+        let tail = u64::from(u32::from_le_bytes(*tail)) << 32;
+        u128::from(u64::from(u32::from_le_bytes(*head)) | tail >> ((missing - 8) * 8))
+    } else {
+        rest.iter().rev().fold(0, |bits, &byte| bits << 8 | u128::from(byte))
+    };
+    bits.to_le_bytes()
+}
+
+/// Sixteen bytes as two numbers, first byte lowest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word {
     pub(super) low: u64,
@@ -15,51 +51,17 @@ pub(super) struct Word {
 
 impl Word {
     #[inline(always)]
-    const fn new(bytes: &[u8; WIDTH]) -> Self {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *bytes;
+    pub(super) const fn new(block: &Block) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = *block;
+        let [.., i, j, k, l, m, n, o, p] = *block;
         Self {
             low: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
             high: u64::from_le_bytes([i, j, k, l, m, n, o, p]),
         }
     }
-
-    /// The bytes at `at`, NUL where the input has ended.
-    #[inline(always)]
-    pub(super) fn at(bytes: &[u8], at: usize) -> Self {
-        match bytes.get(at..).and_then(<[u8]>::first_chunk) {
-            Some(chunk) => Self::new(chunk),
-            None => Self::at_end(bytes, at),
-        }
-    }
-
-    /// Near the end the last sixteen bytes are read and what lies before `at` shifted out, which
-    /// costs a third of copying byte by byte.
-    #[inline]
-    fn at_end(bytes: &[u8], at: usize) -> Self {
-        let rest = bytes.len().saturating_sub(at);
-        match bytes.last_chunk::<WIDTH>() {
-            Some(_) if rest == 0 => Self { low: 0, high: 0 },
-            Some(last) => {
-                let Self { low, high } = Self::new(last);
-                let shift = u32::try_from(WIDTH - rest).unwrap_or(0) * 8;
-                let bits = (u128::from(high) << 64 | u128::from(low)) >> shift;
-                let [low, high] = [bits, bits >> 64]
-                    .map(|half| u64::try_from(half & u128::from(u64::MAX)).unwrap_or(0));
-                Self { low, high }
-            }
-            None => {
-                let mut padded = [0; WIDTH];
-                let rest = bytes.get(at..).unwrap_or_default();
-                for (to, &from) in padded.iter_mut().zip(rest) {
-                    *to = from;
-                }
-                Self::new(&padded)
-            }
-        }
-    }
 }
 
-/// One bit per byte of a [`Word`], the first byte's lowest.
+/// One bit per byte of a [`Block`], the first byte's lowest.
 pub(super) type Mask = u32;
 
 /// The position of a mask's first set bit; 32 if there is none.
@@ -73,11 +75,11 @@ pub(super) fn first(mask: Mask) -> usize {
 mod lanes {
     use safe_arch::{
         add_i8_m128i, bitandnot_m128i, bitor_m128i, cmp_eq_mask_i8_m128i, cmp_gt_mask_i8_m128i,
-        cmp_lt_mask_i8_m128i, m128i, min_u8_m128i, move_mask_i8_m128i, set_i64_m128i,
+        cmp_lt_mask_i8_m128i, load_unaligned_m128i, m128i, min_u8_m128i, move_mask_i8_m128i,
         set_splat_i8_m128i,
     };
 
-    use super::{Mask, Word};
+    use super::{Block, Mask};
 
     /// Sixteen bytes in one register.
     #[derive(Clone, Copy)]
@@ -102,8 +104,8 @@ mod lanes {
 
     impl Lanes {
         #[inline(always)]
-        pub(in super::super) fn new(word: Word) -> Self {
-            Self(set_i64_m128i(word.high.cast_signed(), word.low.cast_signed()))
+        pub(in super::super) fn new(block: &Block) -> Self {
+            Self(load_unaligned_m128i(block))
         }
 
         /// Bytes equal to `byte`.
@@ -117,6 +119,21 @@ mod lanes {
         pub(in super::super) fn either(self, one: u8, other: u8) -> Mask {
             let one = cmp_eq_mask_i8_m128i(self.0, all(one));
             bits(bitor_m128i(one, cmp_eq_mask_i8_m128i(self.0, all(other))))
+        }
+
+        /// Bytes that need a look in a target: `#`, `%` and `?`.
+        #[inline(always)]
+        pub(in super::super) fn special(self) -> Mask {
+            let fragment = cmp_eq_mask_i8_m128i(self.0, all(b'#'));
+            let escape = cmp_eq_mask_i8_m128i(self.0, all(b'%'));
+            let query = cmp_eq_mask_i8_m128i(self.0, all(b'?'));
+            bits(bitor_m128i(bitor_m128i(fragment, escape), query))
+        }
+
+        /// Decimal digits.
+        #[inline(always)]
+        pub(in super::super) fn digits(self) -> Mask {
+            bits(within(self.0, b'0', b'9'))
         }
 
         /// Control characters: 0x00 to 0x1f and 0x7f.
@@ -149,16 +166,15 @@ mod lanes {
 /// The same answers for every other processor, in a form compilers turn into vector code.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
-    use super::{Mask, WIDTH, Word};
+    use super::{Block, Mask};
 
     #[derive(Clone, Copy)]
-    pub(in super::super) struct Lanes([u8; WIDTH]);
+    pub(in super::super) struct Lanes(Block);
 
     impl Lanes {
         #[inline]
-        pub(in super::super) fn new(word: Word) -> Self {
-            let bits = u128::from(word.high) << 64 | u128::from(word.low);
-            Self(bits.to_le_bytes())
+        pub(in super::super) fn new(block: &Block) -> Self {
+            Self(*block)
         }
 
         #[inline]
@@ -174,6 +190,16 @@ mod portable {
         #[inline]
         pub(in super::super) fn either(self, one: u8, other: u8) -> Mask {
             self.select(|lane| lane == one || lane == other)
+        }
+
+        #[inline]
+        pub(in super::super) fn special(self) -> Mask {
+            self.select(|lane| matches!(lane, b'#' | b'%' | b'?'))
+        }
+
+        #[inline]
+        pub(in super::super) fn digits(self) -> Mask {
+            self.select(|lane| lane.is_ascii_digit())
         }
 
         #[inline]
@@ -263,21 +289,19 @@ pub(super) const fn is_text(byte: u8) -> bool {
     byte >= 0x20 && byte != 0x7f || byte == b'\t'
 }
 
-/// The first position from `at` on that holds no [`is_text`] byte; at or beyond the end if all do.
+/// How many bytes precede the first control character of `rest`, HTAB included; its length if there
+/// is none.
 #[inline(always)]
-pub(super) fn text_end(bytes: &[u8], mut at: usize) -> usize {
-    loop {
-        let mask = Lanes::new(Word::at(bytes, at)).control();
-        if mask == 0 {
-            at += WIDTH;
-            continue;
+pub(super) fn control_at(rest: &[u8]) -> usize {
+    let (blocks, tail) = rest.as_chunks::<WIDTH>();
+    for (index, block) in blocks.iter().enumerate() {
+        let mask = Lanes::new(block).control();
+        if mask != 0 {
+            return index * WIDTH + first(mask);
         }
-        at += first(mask);
-        if bytes.get(at) != Some(&b'\t') {
-            return at;
-        }
-        at += 1;
     }
+    // The NULs of the padding are control characters.
+    blocks.len() * WIDTH + first(Lanes::new(&padded(tail)).control())
 }
 
 #[cfg(test)]
@@ -290,10 +314,11 @@ mod tests {
             for place in 0..WIDTH {
                 let mut bytes = *b"abcDEF-./0189:@[";
                 bytes[place] = byte;
-                let word = Word::new(&bytes);
-                let (fast, plain) = (Lanes::new(word), portable::Lanes::new(word));
+                let (fast, plain) = (Lanes::new(&bytes), portable::Lanes::new(&bytes));
                 assert_eq!(fast.equal(b':'), plain.equal(b':'), "{byte}");
                 assert_eq!(fast.either(b'/', b'%'), plain.either(b'/', b'%'), "{byte}");
+                assert_eq!(fast.special(), plain.special(), "{byte}");
+                assert_eq!(fast.digits(), plain.digits(), "{byte}");
                 assert_eq!(fast.control(), plain.control(), "{byte}");
                 assert_eq!(fast.invisible(), plain.invisible(), "{byte}");
                 assert_eq!(fast.plain(), plain.plain(), "{byte}");
@@ -302,30 +327,30 @@ mod tests {
     }
 
     #[test]
-    fn words_are_padded_with_nul() {
+    fn blocks_are_padded_with_nul() {
         let bytes: Vec<u8> = (1..=40).collect();
         for length in 0..bytes.len() {
-            for at in 0..=length + 2 {
-                let input = &bytes[..length];
+            for at in 0..=length {
                 let mut want = [0; WIDTH];
-                for (to, from) in want.iter_mut().zip(input.iter().skip(at)) {
+                for (to, from) in want.iter_mut().zip(&bytes[at..length]) {
                     *to = *from;
                 }
-                let Word { low, high } = Word::at(input, at);
-                let got = [low.to_le_bytes(), high.to_le_bytes()].concat();
-                assert_eq!(got, want, "{at} of {length}");
+                read_block!(got, &bytes[at..length]);
+                assert_eq!(*got, want, "{at} of {length}");
             }
         }
     }
 
     #[test]
-    fn text_ends_at_control_characters_but_not_at_tabs() {
+    fn control_characters_are_found() {
         for byte in 0..=255_u8 {
-            for place in 0..40 {
-                let mut bytes = vec![b'\t'; 48];
-                bytes[place] = byte;
-                let want = if is_text(byte) { 48 } else { place };
-                assert_eq!(text_end(&bytes, 0).min(48), want, "{byte} at {place}");
+            for length in [1, 5, 15, 16, 17, 31, 32, 48] {
+                for place in 0..length {
+                    let mut bytes = vec![b'a'; length];
+                    bytes[place] = byte;
+                    let want = if is_text(byte) && byte != b'\t' { length } else { place };
+                    assert_eq!(control_at(&bytes), want, "{byte} at {place} of {length}");
+                }
             }
         }
     }

@@ -35,19 +35,23 @@ impl Trailers {
     }
 
     fn end_line(&mut self) -> Result<(), FaultKind> {
-        let field = match read_line(self.fields.bytes(), self.line) {
-            Ok((field, ..)) => field,
+        let mut lines = Vec::new();
+        let line = self.fields.bytes().get(self.line..).unwrap_or_default();
+        match read_line(line, self.line, &mut lines, &mut |_, _, _| Ok(())) {
+            Ok(_) => {}
             Err(Stop::Fault(kind)) => return Err(kind),
             Err(Stop::Partial) => return Err(FaultKind::Malformed(Syntax::LineEnd)),
-        };
+        }
         if self.fields.lines().len() >= TRAILER_FIELDS {
             return Err(FaultKind::TooManyFields);
         }
-        if !may_trail(field.id, self.fields.slice(field.name)) {
-            return Err(FaultKind::Malformed(Syntax::Trailer));
+        for field in lines {
+            if !may_trail(field.id, self.fields.slice(field.name)) {
+                return Err(FaultKind::Malformed(Syntax::Trailer));
+            }
+            self.fields.push_line(field);
         }
-        self.line = field.line().range().end;
-        self.fields.push_line(field);
+        self.line = self.fields.bytes().len();
         Ok(())
     }
 }

@@ -1,0 +1,85 @@
+//! Decodes and encodes in a loop, to count instructions under `valgrind --tool=callgrind`.
+#![allow(clippy::expect_used, clippy::panic, reason = "a measuring program may stop")]
+
+use std::hint::black_box;
+
+use sluice_message::{BodyLength, RequestHead, ResponseHead};
+use sluice_wire::h1::{
+    Decoded, Limits, RequestFraming, ResponseFraming, decode_request, decode_response,
+    encode_request, encode_response,
+};
+
+const SMALL: &[u8] =
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: h2load nghttp2/1.52.0\r\n\r\n";
+
+const BROWSER: &[u8] = b"GET /articles/2024/how-things-work?ref=home&page=2 HTTP/1.1\r\n\
+Host: www.example.com\r\n\
+Connection: keep-alive\r\n\
+sec-ch-ua: \"Chromium\";v=\"124\", \"Not-A.Brand\";v=\"99\"\r\n\
+sec-ch-ua-mobile: ?0\r\n\
+sec-ch-ua-platform: \"Linux\"\r\n\
+Upgrade-Insecure-Requests: 1\r\n\
+User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/124.0.0.0 Safari/537.36\r\n\
+Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\n\
+Sec-Fetch-Site: same-origin\r\n\
+Sec-Fetch-Mode: navigate\r\n\
+Sec-Fetch-Dest: document\r\n\
+Referer: https://www.example.com/\r\n\
+Accept-Encoding: gzip, deflate, br\r\n\
+Accept-Language: en-GB,en;q=0.9\r\n\
+Cookie: session=0123456789abcdef\r\n\r\n";
+
+const RESPONSE: &[u8] =
+    b"HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Sat, 21 Nov 2026 01:00:00 GMT\r\n\
+Content-Type: text/plain\r\nContent-Length: 13\r\nConnection: keep-alive\r\n\r\n";
+
+const LIMITS: Limits = Limits { head: 32 * 1024, fields: 100, target: 8 * 1024 };
+
+fn main() {
+    let what = std::env::args().nth(1).unwrap_or_default();
+    let rounds = std::env::args().nth(2).and_then(|rounds| rounds.parse().ok()).unwrap_or(100_000);
+    let mut request = RequestHead::new();
+    let mut origin = ResponseHead::new();
+    let mut answer = ResponseHead::new();
+    answer.status = 200;
+    answer.fields.push(b"content-type", b"text/plain").expect("an empty head has space");
+    let mut out = Vec::with_capacity(4096);
+    decode(SMALL, &mut request);
+    for _ in 0..rounds {
+        match what.as_str() {
+            "decode-small" => decode(black_box(SMALL), &mut request),
+            "decode-browser" => decode(black_box(BROWSER), &mut request),
+            "decode-response" => {
+                let got =
+                    decode_response(black_box(RESPONSE), &LIMITS, request.method, &mut origin);
+                assert!(matches!(got, Ok(Decoded::Complete { .. })));
+            }
+            "encode-answer" => {
+                out.clear();
+                encode_response(&mut out, black_box(&answer), &answer_framing());
+            }
+            "encode-request" => {
+                out.clear();
+                encode_request(&mut out, black_box(&request), RequestFraming::default());
+            }
+            _ => panic!(
+                "usage: count (decode-small|decode-browser|decode-response|encode-answer|encode-request) [ROUNDS]"
+            ),
+        }
+        black_box((&request, &origin, &out));
+    }
+}
+
+#[inline(never)]
+fn decode(input: &[u8], head: &mut RequestHead) {
+    let got = decode_request(input, &LIMITS, head);
+    assert!(matches!(got, Ok(Decoded::Complete { .. })));
+}
+
+fn answer_framing() -> ResponseFraming<'static> {
+    ResponseFraming {
+        body: BodyLength::Known(13),
+        date: Some(b"Sat, 21 Nov 2026 01:00:00 GMT"),
+        ..ResponseFraming::default()
+    }
+}
