@@ -1,4 +1,5 @@
 //! Request heads, good and bad, as tables: what each means or which rule it breaks.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop here")]
 
 use sluice_message::FaultKind::{HeadTooLarge, Malformed, TargetTooLong, TooManyFields};
 use sluice_message::Syntax::{

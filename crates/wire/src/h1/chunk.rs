@@ -111,10 +111,6 @@ impl Chunks {
     /// `*( BWS ";" BWS name [ BWS "=" BWS value ] )` (RFC 9112, 7.1.1), checked and thrown away.
     #[cold]
     fn extension(&mut self, byte: u8) -> Result<Stage, FaultKind> {
-        self.extension += 1;
-        if self.extension > EXTENSION_BYTES {
-            return Err(BAD);
-        }
         let next = match (self.stage, byte) {
             (Stage::NameStart, _) if is_space(byte) => Stage::NameStart,
             (Stage::NameStart | Stage::Name, _) if is_token(byte) => Stage::Name,
@@ -141,6 +137,12 @@ impl Chunks {
             ) => Stage::NameStart,
             _ => return Err(BAD),
         };
+        if next != Stage::SizeLf {
+            if self.extension == EXTENSION_BYTES {
+                return Err(BAD);
+            }
+            self.extension += 1;
+        }
         Ok(next)
     }
 }

@@ -359,7 +359,11 @@ fn status_line(bytes: &[u8]) -> Result<StatusLine, Stop> {
     }
     let start = VERSION_LENGTH + 4 + usize::from(after == b' ');
     let rest = bytes.get(start..).unwrap_or_default();
-    let mut length = if after == b' ' { control_at(rest) } else { 0 };
+    let mut length = match after {
+        b' ' => control_at(rest),
+        b'\0' | b'\r' | b'\n' => 0,
+        _ => return Err(Syntax::StatusLine.into()),
+    };
     while !rest.get(length..).is_some_and(starts_with_crlf) {
         length = behind_tab(rest, length).map_err(|stop| match stop {
             Stop::Fault(FaultKind::Malformed(Syntax::FieldValue)) => Syntax::StatusLine.into(),

@@ -1,0 +1,84 @@
+//! A recycled head is decoded and encoded without a single allocation.
+#![expect(unsafe_code, reason = "counting allocations takes an allocator, whose trait is unsafe")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use sluice_message::{BodyLength, Method, RequestHead, ResponseHead};
+use sluice_wire::h1::{
+    BodyDecoder, Decoded, Limits, RequestFraming, ResponseFraming, decode_request, decode_response,
+    encode_chunk_start, encode_last_chunk, encode_request, encode_response,
+};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(place, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const LIMITS: Limits = Limits { head: 32 * 1024, fields: 100, target: 8 * 1024 };
+const REQUEST: &[u8] = b"POST /a?b=c HTTP/1.1\r\nHost: a.example:8080\r\nUser-Agent: x\r\n\
+Accept: */*\r\nConnection: keep-alive, x-hop\r\nX-Hop: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
+const RESPONSE: &[u8] =
+    b"HTTP/1.1 200 OK\r\nServer: x\r\nConnection: keep-alive\r\nContent-Length: 13\r\n\r\n";
+
+#[test]
+fn a_recycled_head_allocates_nothing() {
+    let mut request = RequestHead::new();
+    let mut response = ResponseHead::new();
+    let mut out = Vec::new();
+    let mut round = || {
+        out.clear();
+        let partial = decode_request(&REQUEST[..50], &LIMITS, &mut request);
+        assert_eq!(partial, Ok(Decoded::Partial));
+        let complete = Ok(Decoded::Complete { consumed: REQUEST.len() });
+        assert_eq!(decode_request(REQUEST, &LIMITS, &mut request), complete);
+        let framing = RequestFraming { body: request.body, ..RequestFraming::default() };
+        encode_request(&mut out, &request, framing);
+        let complete = Ok(Decoded::Complete { consumed: RESPONSE.len() });
+        assert_eq!(decode_response(RESPONSE, &LIMITS, Method::Post, &mut response), complete);
+        let framing = ResponseFraming {
+            body: response.body,
+            date: Some(b"Sat, 21 Nov 2026 01:00:00 GMT"),
+            ..ResponseFraming::default()
+        };
+        encode_response(&mut out, &response, &framing);
+        encode_chunk_start(&mut out, 100);
+        encode_last_chunk(&mut out, None);
+        let mut body = BodyDecoder::new(BodyLength::Framed);
+        assert!(
+            body.decode(b"5;a=b\r\nhello\r\n0\r\n\r\n").is_ok_and(|piece| piece.consumed == 19)
+        );
+        assert!(body.is_done());
+    };
+    round();
+    let before = ALLOCATIONS.with(Cell::get);
+    for _ in 0..100 {
+        round();
+    }
+    assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0);
+    assert!(before > 0, "the allocator counts");
+}
