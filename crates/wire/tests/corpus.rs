@@ -1,0 +1,39 @@
+//! Replays the kept fuzzing corpora, so that what was found once is tested everywhere.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop here")]
+
+use std::fs;
+use std::path::Path;
+
+#[path = "fuzz_bodies/chunked_body.rs"]
+mod chunked_body;
+#[path = "fuzz_bodies/request_head.rs"]
+mod request_head;
+#[path = "fuzz_bodies/response_head.rs"]
+mod response_head;
+
+fn replay(target: &str, run: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let mut count = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        println!("{}", path.display());
+        run(&fs::read(&path).unwrap());
+        count += 1;
+    }
+    assert!(count >= 30, "the corpus of {target} is there");
+}
+
+#[test]
+fn request_heads() {
+    replay("request_head", request_head::run);
+}
+
+#[test]
+fn response_heads() {
+    replay("response_head", response_head::run);
+}
+
+#[test]
+fn chunked_bodies() {
+    replay("chunked_body", chunked_body::run);
+}

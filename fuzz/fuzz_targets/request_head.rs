@@ -1,0 +1,9 @@
+//! Feeds random bytes to the checks that `crates/wire/tests/corpus.rs` replays.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/wire/tests/fuzz_bodies/request_head.rs"]
+mod request_head;
+
+fuzz_target!(|data: &[u8]| request_head::run(data));
