@@ -16,8 +16,9 @@ fn replay(target: &str, run: fn(&[u8])) {
     let mut count = 0;
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
-        println!("{}", path.display());
-        run(&fs::read(&path).unwrap());
+        let data = fs::read(&path).unwrap();
+        let outcome = std::panic::catch_unwind(|| run(&data));
+        assert!(outcome.is_ok(), "{}", path.display());
         count += 1;
     }
     assert!(count >= 30, "the corpus of {target} is there");

@@ -13,7 +13,7 @@ use sluice_message::{
 use super::authority::is_authority;
 use super::head::{
     CRLF, Framing, HEAD_CEILING, Stop, VERSION_LENGTH, behind_tab, expectation, no_line_end,
-    no_version, read_lines, span, starts_with_crlf, version,
+    no_version, read_lines, span, starts_with_crlf, value, version,
 };
 use super::scan::{Word, control_at, is_token, read_block};
 use super::target::{Made, extent, judge};
@@ -173,23 +173,23 @@ fn read_request(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result
     let mut framing = Framing::default();
     let lines = head.fields.lines_mut();
     lines.clear();
-    let end = read_lines(bytes, line_end, limits.fields, lines, |id, value, length| match id {
+    let end = read_lines(bytes, line_end, limits.fields, lines, |id, rest, length| match id {
         FieldId::Other => Ok(()),
         FieldId::Host => {
             // RFC 9112, 3.2: more than one, or no valid host: 400. A host is never empty, so an
             // empty span means that there was none before.
-            if !host.is_empty() || !is_authority(value, length) {
+            if !host.is_empty() || !is_authority(rest, length) {
                 return Err(Syntax::Host.into());
             }
-            let start = bytes.len() - value.len();
+            let start = bytes.len() - rest.len();
             host = span(start, start + length);
             Ok(())
         }
         FieldId::Expect => {
-            expected = expectation(expected, value.get(..length).unwrap_or_default());
+            expected = expectation(expected, value(rest, length));
             Ok(())
         }
-        id => framing.note(id, value.get(..length).unwrap_or_default()),
+        id => framing.note(id, rest, length),
     })?;
     // RFC 9112, 3.2: HTTP/1.1 without Host: 400.
     if host.is_empty() && version == Version::Http11 {
@@ -313,8 +313,8 @@ fn read_response(
     let mut framing = Framing::default();
     let lines = head.fields.lines_mut();
     lines.clear();
-    let end = read_lines(bytes, line.end, limits.fields, lines, |id, value, length| {
-        framing.note(id, value.get(..length).unwrap_or_default())
+    let end = read_lines(bytes, line.end, limits.fields, lines, |id, rest, length| {
+        framing.note(id, rest, length)
     })?;
     let stated = framing.body(line.version)?;
     head.body = match (request, line.status) {

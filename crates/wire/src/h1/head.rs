@@ -207,14 +207,14 @@ pub(super) struct Framing {
 }
 
 impl Framing {
-    /// Takes a field line into account.
+    /// Takes a field line into account, whose value is the first `length` bytes of `rest`.
     #[inline(always)]
-    pub(super) fn note(&mut self, id: FieldId, value: &[u8]) -> Result<(), Stop> {
+    pub(super) fn note(&mut self, id: FieldId, rest: &[u8], length: usize) -> Result<(), Stop> {
         match id {
-            FieldId::ContentLength => self.note_length(value),
-            FieldId::TransferEncoding => self.note_coding(value),
+            FieldId::ContentLength => self.note_length(value(rest, length)),
+            FieldId::TransferEncoding => self.note_coding(value(rest, length)),
             FieldId::Connection => {
-                self.note_connection(value);
+                self.note_connection(value(rest, length));
                 Ok(())
             }
             _ => Ok(()),
@@ -285,6 +285,12 @@ impl Framing {
             _ => Persistence::Close,
         }
     }
+}
+
+/// The value that [`read_lines`] shows.
+#[inline(always)]
+pub(super) fn value(rest: &[u8], length: usize) -> &[u8] {
+    rest.get(..length).unwrap_or_default()
 }
 
 /// What an `Expect` line adds to what was expected before (RFC 9110, 10.1.1).

@@ -52,11 +52,12 @@ pub(super) struct Word {
 impl Word {
     #[inline(always)]
     pub(super) const fn new(block: &Block) -> Self {
-        let [a, b, c, d, e, f, g, h, ..] = *block;
-        let [.., i, j, k, l, m, n, o, p] = *block;
-        Self {
-            low: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-            high: u64::from_le_bytes([i, j, k, l, m, n, o, p]),
+        match (block.first_chunk(), block.last_chunk()) {
+            (Some(low), Some(high)) => {
+                Self { low: u64::from_le_bytes(*low), high: u64::from_le_bytes(*high) }
+            }
+            // Sixteen bytes hold eight.
+            _ => Self { low: 0, high: 0 },
         }
     }
 }
@@ -293,15 +294,27 @@ pub(super) const fn is_text(byte: u8) -> bool {
 /// is none.
 #[inline(always)]
 pub(super) fn control_at(rest: &[u8]) -> usize {
+    let Some(block) = rest.first_chunk::<WIDTH>() else {
+        // The NULs of the padding are control characters.
+        return first(Lanes::new(&padded(rest)).control());
+    };
+    let mask = Lanes::new(block).control();
+    if mask != 0 { first(mask) } else { late_control_at(rest) }
+}
+
+/// The same for what has none in its first block.
+#[inline(always)]
+fn late_control_at(rest: &[u8]) -> usize {
     let (blocks, tail) = rest.as_chunks::<WIDTH>();
-    for (index, block) in blocks.iter().enumerate() {
+    for (index, block) in blocks.iter().enumerate().skip(1) {
         let mask = Lanes::new(block).control();
         if mask != 0 {
             return index * WIDTH + first(mask);
         }
     }
-    // The NULs of the padding are control characters.
-    blocks.len() * WIDTH + first(Lanes::new(&padded(tail)).control())
+    // The last block overlaps the one before it, which holds none.
+    let mask = rest.last_chunk().map_or(0, |block| Lanes::new(block).control());
+    if tail.is_empty() || mask == 0 { rest.len() } else { rest.len() - WIDTH + first(mask) }
 }
 
 #[cfg(test)]

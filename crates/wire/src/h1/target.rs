@@ -7,7 +7,7 @@ use sluice_message::{
 
 use super::authority::{has_port, is_authority};
 use super::head::{Stop, span};
-use super::scan::{Lanes, WIDTH, first, read_block};
+use super::scan::{Lanes, Mask, WIDTH, first, read_block};
 
 /// Where a target ends and what it holds.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +27,38 @@ pub(super) struct Extent {
 /// [`Syntax::Target`] for `#`: a fragment is never sent (RFC 9110, 7.1).
 #[inline(always)]
 pub(super) fn extent(bytes: &[u8], start: usize) -> Result<Extent, Stop> {
-    let mut at = start;
-    let mut question = usize::MAX;
-    let mut irregular = 0;
-    // 1 if the block before ended in a slash.
-    let mut slash_before = 0;
+    let mut scan = Scan { question: usize::MAX, irregular: 0, slash_before: 0 };
+    let end = match scan.take(bytes, start)? {
+        Some(end) => end,
+        None => long_extent(bytes, start + WIDTH, &mut scan)?,
+    };
+    let question = scan.question.min(end);
+    Ok(Extent { start, end, question, irregular: scan.irregular != 0 })
+}
+
+/// Goes on with a target that does not end in its first block.
+#[inline(never)]
+fn long_extent(bytes: &[u8], mut at: usize, scan: &mut Scan) -> Result<usize, Stop> {
     loop {
+        if let Some(end) = scan.take(bytes, at)? {
+            return Ok(end);
+        }
+        at += WIDTH;
+    }
+}
+
+/// What the blocks of a target seen so far hold.
+struct Scan {
+    question: usize,
+    irregular: Mask,
+    /// 1 if the block before ended in a slash.
+    slash_before: Mask,
+}
+
+impl Scan {
+    /// Takes the block at `at` into account; says where the target ends if it does so there.
+    #[inline(always)]
+    fn take(&mut self, bytes: &[u8], at: usize) -> Result<Option<usize>, Stop> {
         read_block!(block, bytes.get(at..).ok_or(Stop::Partial)?);
         let lanes = Lanes::new(block);
         let stop = lanes.invisible();
@@ -44,23 +70,15 @@ pub(super) fn extent(bytes: &[u8], start: usize) -> Result<Extent, Stop> {
             }
             let asked = lanes.equal(b'?') & inside;
             if asked != 0 {
-                question = question.min(at + first(asked));
+                self.question = self.question.min(at + first(asked));
             }
-            irregular |= lanes.equal(b'%') & inside;
+            self.irregular |= lanes.equal(b'%') & inside;
         }
         let slashes = lanes.equal(b'/');
-        irregular |= (slashes << 1 | slash_before) & lanes.either(b'/', b'.') & inside;
-        if stop != 0 {
-            let end = at + first(stop);
-            return Ok(Extent {
-                start,
-                end,
-                question: question.min(end),
-                irregular: irregular != 0,
-            });
-        }
-        slash_before = slashes >> 15;
-        at += WIDTH;
+        let pairs = (slashes << 1 | self.slash_before) & lanes.either(b'/', b'.');
+        self.irregular |= pairs & inside;
+        self.slash_before = slashes >> 15;
+        Ok((stop != 0).then(|| at + first(stop)))
     }
 }
 
