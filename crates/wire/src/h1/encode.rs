@@ -153,8 +153,7 @@ pub fn encode_response(out: &mut Vec<u8>, head: &ResponseHead, framing: &Respons
 #[inline]
 pub fn encode_chunk_start(out: &mut Vec<u8>, length: usize) {
     if length > 0 {
-        write_hex(out, u64::try_from(length).unwrap_or(u64::MAX));
-        out.extend_from_slice(b"\r\n");
+        write_hex(out, u64::try_from(length).unwrap_or(u64::MAX), *b"\r\n");
     }
 }
 
@@ -288,8 +287,7 @@ fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 #[inline(always)]
 fn write_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"content-length: ");
-    write_decimal(out, length);
-    out.extend_from_slice(b"\r\n");
+    write_decimal(out, length, *b"\r\n");
 }
 
 /// RFC 9110, 7.6.1 and 10.1.4: `Connection` nominates what is meant for the next hop alone.
@@ -325,7 +323,9 @@ fn write_status_line(out: &mut Vec<u8>, head: &ResponseHead) {
         Some(line) if head.reason.is_empty() => out.extend_from_slice(line),
         _ => {
             out.extend_from_slice(b"HTTP/1.1 ");
-            write_decimal(out, u64::from(head.status));
+            for digit in [head.status / 100, head.status / 10, head.status] {
+                out.push(b'0' + u8::try_from(digit % 10).unwrap_or(0));
+            }
             out.push(b' ');
             out.extend_from_slice(head.fields.slice(head.reason));
             out.extend_from_slice(b"\r\n");

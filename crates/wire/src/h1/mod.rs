@@ -11,14 +11,16 @@ mod encode;
 mod head;
 mod name;
 mod number;
+mod response;
 mod scan;
 mod status;
 mod target;
 mod trailer;
 
 pub use body::{BodyDecoder, BodyState, Piece};
-pub use decode::{Decoded, Limits, decode_request, decode_response};
+pub use decode::{Decoded, Limits, decode_request};
 pub use encode::{
     CHUNK_END, CONTINUE, RequestFraming, ResponseFraming, Upgrade, encode_chunk_start,
     encode_last_chunk, encode_request, encode_response,
 };
+pub use response::decode_response;
