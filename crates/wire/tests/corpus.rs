@@ -1,5 +1,10 @@
 //! Replays the kept fuzzing corpora, so that what was found once is tested everywhere.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop here")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may stop here"
+)]
 
 use std::fs;
 use std::path::Path;

@@ -2,8 +2,9 @@
 //!
 //! A head is read in one pass from its first byte on, each time more of it has come. That is cheapest
 //! for the one read that nearly every head arrives by. A peer that sends single bytes has its head of
-//! n bytes read n times; the limits bound that: with 32 KiB and 100 lines a byte costs 16 KiB of
-//! scanning on average, less than a hundredth of a millisecond and about what its packet costs.
+//! n bytes read n times; the limits bound that. With 32 KiB and 100 lines such a byte costs a
+//! microsecond on average; at worst, in names of rare characters and targets full of escapes, some
+//! thirty, a few times what receiving its packet costs.
 
 use sluice_message::{
     BodyLength, Expectation, FaultKind, FieldId, Method, RequestHead, Span, Syntax, TargetForm,

@@ -5,7 +5,9 @@ use sluice_message::{Syntax, Version};
 
 use super::name;
 use super::number::content_length;
-use super::scan::{Lanes, WIDTH, Word, control_at, first, is_space, is_token, read_block};
+use super::scan::{
+    Lanes, WIDTH, Word, control_at, control_but_tab_at, first, is_space, is_token, read_block,
+};
 
 /// Why a decoder cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +139,7 @@ fn trimmed(value: &[u8], length: usize) -> usize {
 #[inline(never)]
 pub(super) fn behind_tab(value: &[u8], length: usize) -> Result<usize, Stop> {
     match value.get(length..) {
-        Some([b'\t', rest @ ..]) => Ok(length + 1 + control_at(rest)),
+        Some([b'\t', rest @ ..]) => Ok(length + 1 + control_but_tab_at(rest)),
         rest => Err(no_line_end(rest.unwrap_or_default())),
     }
 }
@@ -148,13 +150,16 @@ fn rare_name(rest: &[u8]) -> Result<(usize, FieldId), Stop> {
     let mut end = 0;
     loop {
         read_block!(block, rest.get(end..).unwrap_or_default());
-        end += first(!Lanes::new(block).plain());
-        match rest.get(end) {
-            // A whole block of plain characters, or a rare one.
-            Some(&byte) if is_token(byte) => end += 1,
-            Some(b':') if end > 0 => break,
-            _ => return Err(bad_name(rest.get(..end + 1), end == 0)),
+        let plain = first(!Lanes::new(block).plain());
+        end += plain;
+        if plain < WIDTH {
+            break;
         }
+    }
+    let left = rest.get(end..).unwrap_or_default();
+    end += left.iter().position(|&byte| !is_token(byte)).unwrap_or(left.len());
+    if rest.get(end) != Some(&b':') || end == 0 {
+        return Err(bad_name(rest.get(..end + 1), end == 0));
     }
     let id = match end {
         // The longest names known have 19 letters.

@@ -294,26 +294,36 @@ pub(super) const fn is_text(byte: u8) -> bool {
 /// is none.
 #[inline(always)]
 pub(super) fn control_at(rest: &[u8]) -> usize {
-    let Some(block) = rest.first_chunk::<WIDTH>() else {
-        // The NULs of the padding are control characters.
-        return first(Lanes::new(&padded(rest)).control());
-    };
-    let mask = Lanes::new(block).control();
-    if mask != 0 { first(mask) } else { late_control_at(rest) }
+    find(rest, Lanes::control)
 }
 
-/// The same for what has none in its first block.
+/// How many bytes precede the first control character of `rest` but HTAB; its length if there is
+/// none. Apart from the other, because a compare more per block is too much for what hardly a value
+/// holds, and in blocks, because a head full of tabs must not cost a hundredfold.
+#[inline(never)]
+pub(super) fn control_but_tab_at(rest: &[u8]) -> usize {
+    find(rest, |lanes| lanes.control() & !lanes.equal(b'\t'))
+}
+
+/// The first byte that `stop` marks; it has to mark NUL.
 #[inline(always)]
-fn late_control_at(rest: &[u8]) -> usize {
+fn find(rest: &[u8], stop: impl Fn(Lanes) -> Mask) -> usize {
+    let Some(block) = rest.first_chunk::<WIDTH>() else {
+        return first(stop(Lanes::new(&padded(rest))));
+    };
+    let mask = stop(Lanes::new(block));
+    if mask != 0 {
+        return first(mask);
+    }
     let (blocks, tail) = rest.as_chunks::<WIDTH>();
     for (index, block) in blocks.iter().enumerate().skip(1) {
-        let mask = Lanes::new(block).control();
+        let mask = stop(Lanes::new(block));
         if mask != 0 {
             return index * WIDTH + first(mask);
         }
     }
-    // The last block overlaps the one before it, which holds none.
-    let mask = rest.last_chunk().map_or(0, |block| Lanes::new(block).control());
+    // The last block overlaps the one before it, in which nothing is marked.
+    let mask = rest.last_chunk().map_or(0, |block| stop(Lanes::new(block)));
     if tail.is_empty() || mask == 0 { rest.len() } else { rest.len() - WIDTH + first(mask) }
 }
 
@@ -363,6 +373,8 @@ mod tests {
                     bytes[place] = byte;
                     let want = if is_text(byte) && byte != b'\t' { length } else { place };
                     assert_eq!(control_at(&bytes), want, "{byte} at {place} of {length}");
+                    let want = if is_text(byte) { length } else { place };
+                    assert_eq!(control_but_tab_at(&bytes), want, "{byte} at {place} of {length}");
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! What holds for every request head, whatever the bytes.
 
-use sluice_message::{FieldId, Fields, RequestHead};
+use sluice_message::{FieldId, Fields, PathForm, RequestHead, TargetForm, normalize_path};
 use sluice_wire::h1::{Decoded, Limits, RequestFraming, decode_request, encode_request};
 
 const LIMITS: Limits = Limits { head: 1024, fields: 20, target: 200 };
@@ -33,6 +33,15 @@ pub(crate) fn run(data: &[u8]) {
     inside(fields);
     for span in [head.method_text, head.target, head.path, head.query, head.authority] {
         assert!(span.start <= span.end && span.range().end <= fields.bytes().len());
+    }
+    if head.form == TargetForm::Origin {
+        let written = head.target().split(|&byte| byte == b'?').next().unwrap_or_default();
+        let mut normal = Vec::new();
+        match normalize_path(written, &mut normal) {
+            Ok(PathForm::Normal) => assert_eq!(head.path(), written),
+            Ok(PathForm::Rewritten) => assert_eq!(head.path(), normal),
+            Err(problem) => panic!("{problem:?} was accepted"),
+        }
     }
     let mut lines = [httparse::EMPTY_HEADER; 64];
     let second = httparse::Request::new(&mut lines).parse(&data[..consumed]);
