@@ -15,7 +15,7 @@ thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Bytes between a producer and a consumer. Without content it owns no memory.
+/// Bytes between a producer and a consumer.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -43,17 +43,33 @@ impl Buffer {
         self.start == self.bytes.len()
     }
 
-    /// Drops the first bytes of the content; the memory goes back once nothing is left.
+    /// Drops the first bytes of the content. The memory is kept: see [`Buffer::rest`].
     #[inline]
     pub(crate) fn consume(&mut self, length: usize) {
         self.start = (self.start + length).min(self.bytes.len());
         if self.start == self.bytes.len() {
+            self.start = 0;
+            self.bytes.clear();
+        }
+    }
+
+    /// Gives the memory back if there is no content: for whoever is going to wait.
+    #[inline]
+    pub(crate) fn rest(&mut self) {
+        if self.is_empty() {
             self.release();
         }
     }
 
-    /// Gives the memory back and forgets the content.
+    /// Gives the memory back if it is more than usual and there is no content.
     #[inline]
+    pub(crate) fn shrink(&mut self) {
+        if self.bytes.capacity() > 2 * USUAL {
+            self.rest();
+        }
+    }
+
+    /// Gives the memory back and forgets the content.
     pub(crate) fn release(&mut self) {
         self.start = 0;
         if self.bytes.capacity() == 0 {

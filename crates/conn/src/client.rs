@@ -25,21 +25,39 @@ const LIMITS: Limits = Limits { head: 64 * 1024 - 1, fields: 256, target: 8 * 10
 
 /// A connection to an origin while a request is on it.
 #[derive(Debug)]
-pub struct Upstream {
+pub struct Upstream<'u> {
     /// The socket.
     pub stream: Stream,
     /// The answers' half.
-    pub receiver: Receiver,
+    pub receiver: &'u mut Receiver,
     /// The requests' half.
-    pub sender: Sender,
+    pub sender: &'u mut Sender,
     reuse: Reuse,
 }
 
-impl Upstream {
-    /// Around an open connection.
+impl<'u> Upstream<'u> {
+    /// Around an open connection, with halves that served others before.
     #[must_use]
-    pub fn new(stream: Stream, reuse: Reuse) -> Self {
-        Self { stream, receiver: Receiver::new(), sender: Sender::new(), reuse }
+    #[inline]
+    pub fn new(
+        stream: Stream,
+        (receiver, sender): (&'u mut Receiver, &'u mut Sender),
+        reuse: Reuse,
+    ) -> Self {
+        receiver.reset();
+        sender.reset();
+        Self { stream, receiver, sender, reuse }
+    }
+
+    /// The same connection again, with all that its halves hold.
+    #[must_use]
+    #[inline]
+    pub const fn resume(
+        stream: Stream,
+        (receiver, sender): (&'u mut Receiver, &'u mut Sender),
+        reuse: Reuse,
+    ) -> Self {
+        Self { stream, receiver, sender, reuse }
     }
 
     /// Whether the connection served requests before.
@@ -112,15 +130,13 @@ impl Upstream {
     /// The connection, if another request may go on it: all was sent, all was taken, the origin wants
     /// to go on, and it said nothing that nobody asked for.
     #[must_use]
-    pub fn into_idle(mut self, head: &ResponseHead) -> Option<Stream> {
+    pub fn into_idle(self, head: &ResponseHead) -> Option<Stream> {
         let reusable = head.persistence == Persistence::KeepAlive
             && head.body != BodyLength::UntilClose
             && self.receiver.is_done()
             && self.receiver.input().is_empty()
             && self.sender.waiting() == 0
             && !self.stream.is_closed();
-        self.receiver.release();
-        self.sender.release();
         reusable.then_some(self.stream)
     }
 }

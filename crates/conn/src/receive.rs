@@ -41,7 +41,9 @@ impl Default for Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new() -> Self {
+    /// Without input.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             input: Buffer::new(),
             pressure: Pressure::Low,
@@ -142,15 +144,14 @@ impl Receiver {
         stream: &Stream,
         cx: &Context<'_>,
     ) -> Poll<io::Result<usize>> {
+        // Most calls come when there is nothing to read: they must not touch the buffer.
+        ready!(stream.poll_readable(cx));
         let tail = self.input.tail_with_room(self.pressure);
         let read = stream.poll_read(cx, tail);
         let filled = tail.len() == tail.capacity();
         match read {
             Poll::Pending => {
-                // Whoever waits owns no buffer.
-                if self.input.is_empty() {
-                    self.input.release();
-                }
+                self.input.rest();
                 Poll::Pending
             }
             Poll::Ready(result) => {
@@ -214,10 +215,20 @@ impl Receiver {
         Ok(Some(Content::Piece))
     }
 
-    pub(crate) fn release(&mut self) {
-        self.input.release();
-        self.piece = 0;
-        self.behind = 0;
+    /// Gives memory back before a wait that may be long.
+    pub fn rest(&mut self) {
+        self.input.rest();
+    }
+
+    /// For the next connection: whatever is left is forgotten.
+    #[inline]
+    pub fn reset(&mut self) {
+        let left = self.input.len();
+        self.input.consume(left);
+        self.input.shrink();
+        self.pressure = Pressure::Low;
+        self.expect(BodyLength::Empty);
+        self.received = 0;
     }
 }
 

@@ -31,7 +31,9 @@ impl Default for Sender {
 }
 
 impl Sender {
-    pub(crate) const fn new() -> Self {
+    /// Without output.
+    #[must_use]
+    pub const fn new() -> Self {
         Self { output: Buffer::new(), body: BodyLength::Empty, sent: 0 }
     }
 
@@ -153,7 +155,18 @@ impl Sender {
         Poll::Ready(Ok(()))
     }
 
-    pub(crate) fn release(&mut self) {
-        self.output.release();
+    /// Gives memory back before a wait that may be long.
+    pub fn rest(&mut self) {
+        self.output.rest();
+    }
+
+    /// For the next connection: whatever is left is forgotten.
+    #[inline]
+    pub fn reset(&mut self) {
+        let left = self.output.len();
+        self.output.consume(left);
+        self.output.shrink();
+        self.body = BodyLength::Empty;
+        self.sent = 0;
     }
 }

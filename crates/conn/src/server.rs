@@ -49,9 +49,9 @@ pub struct Downstream<'c> {
     /// The deadline of the connection's task.
     pub deadline: &'c Deadline,
     /// The requests' half.
-    pub receiver: Receiver,
+    pub receiver: &'c mut Receiver,
     /// The answers' half.
-    pub sender: Sender,
+    pub sender: &'c mut Sender,
     timeouts: ServerTimeouts,
     version: Version,
     request: Method,
@@ -60,14 +60,20 @@ pub struct Downstream<'c> {
 }
 
 impl<'c> Downstream<'c> {
-    /// Around a connection that has become readable.
+    /// Around a connection that has become readable, with halves that served others before.
     #[must_use]
-    pub fn new(stream: &'c Stream, deadline: &'c Deadline, timeouts: ServerTimeouts) -> Self {
+    pub fn new(
+        (stream, deadline): (&'c Stream, &'c Deadline),
+        (receiver, sender): (&'c mut Receiver, &'c mut Sender),
+        timeouts: ServerTimeouts,
+    ) -> Self {
+        receiver.reset();
+        sender.reset();
         Self {
             stream,
             deadline,
-            receiver: Receiver::new(),
-            sender: Sender::new(),
+            receiver,
+            sender,
             timeouts,
             version: Version::Http11,
             request: Method::Get,
@@ -132,7 +138,7 @@ impl<'c> Downstream<'c> {
     /// `None` if nothing has come of the next request yet.
     async fn read_more(&mut self) -> Result<Option<usize>, Fault> {
         let at = self.started.saturating_add(nanos(self.timeouts.head));
-        let (stream, deadline, receiver) = (self.stream, self.deadline, &mut self.receiver);
+        let (stream, deadline, receiver) = (self.stream, self.deadline, &mut *self.receiver);
         poll_fn(|cx| {
             if let Poll::Ready(result) = receiver.poll_input(stream, cx) {
                 let kind = |error: io::Error| Fault::downstream(broken(&error));
@@ -223,7 +229,7 @@ impl<'c> Downstream<'c> {
     /// The client takes nothing for too long, or is gone.
     pub async fn flush(&mut self) -> Result<(), Fault> {
         let mut progress = Progress::new(self.timeouts.write);
-        let (stream, deadline, sender) = (self.stream, self.deadline, &mut self.sender);
+        let (stream, deadline, sender) = (self.stream, self.deadline, &mut *self.sender);
         poll_fn(|cx| {
             let before = sender.waiting();
             if let Poll::Ready(result) = sender.poll_flush(stream, cx) {
@@ -264,7 +270,7 @@ impl<'c> Downstream<'c> {
     /// Malformed framing, a client that is too slow or gone.
     pub async fn read_content(&mut self) -> Result<Content, Fault> {
         let progress = Progress::new(self.timeouts.body);
-        let (stream, deadline, receiver) = (self.stream, self.deadline, &mut self.receiver);
+        let (stream, deadline, receiver) = (self.stream, self.deadline, &mut *self.receiver);
         poll_fn(|cx| {
             if let Poll::Ready(result) = receiver.poll_content(stream, cx) {
                 return Poll::Ready(result.map_err(Fault::downstream));
@@ -284,6 +290,12 @@ impl<'c> Downstream<'c> {
     pub fn become_pipe(&mut self) {
         self.receiver.expect(BodyLength::UntilClose);
         self.sender.announce(BodyLength::UntilClose);
+    }
+
+    /// Gives memory back before a wait that may be long.
+    pub fn rest(&mut self) {
+        self.receiver.rest();
+        self.sender.rest();
     }
 
     /// Changes whenever output was queued or written.

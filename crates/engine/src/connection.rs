@@ -8,13 +8,13 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use sluice_conn::{Downstream, HeadArrival, linger};
+use sluice_conn::{Downstream, HeadArrival, Receiver, Sender, linger};
 use sluice_message::{Fault, RequestHead, ResponseHead};
 use sluice_net::{Deadline, Nanos, Stream, now};
 
 use crate::answer::Level;
 use crate::coroutine::{Jobs, Panicked};
-use crate::exchange::{After, Ending, Exchange};
+use crate::exchange::{After, Ending, Exchange, Step};
 use crate::guard::Seat;
 use crate::listener::ListenerState;
 use crate::local::Worker;
@@ -127,16 +127,38 @@ fn nanos(duration: Duration) -> Nanos {
     Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
-/// The coroutine that runs exchanges: its heads are used again and again.
+/// What exchanges are made with, used again and again.
+struct Bench {
+    request: RequestHead,
+    response: ResponseHead,
+    receiver: Receiver,
+    sender: Sender,
+    upstream_receiver: Receiver,
+    upstream_sender: Sender,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            request: RequestHead::new(),
+            response: ResponseHead::new(),
+            receiver: Receiver::new(),
+            sender: Sender::new(),
+            upstream_receiver: Receiver::new(),
+            upstream_sender: Sender::new(),
+        }
+    }
+}
+
+/// The coroutine that runs exchanges.
 pub(crate) fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
-        let mut request = RequestHead::new();
-        let mut response = ResponseHead::new();
+        let mut bench = Bench::new();
         loop {
             let connection = jobs.next().await;
-            let ending = serve_burst(&connection, &mut request, &mut response).await;
-            request.fields.shrink(HEAD_KEPT);
-            response.fields.shrink(HEAD_KEPT);
+            let ending = serve_burst(&connection, &mut bench).await;
+            bench.request.fields.shrink(HEAD_KEPT);
+            bench.response.fields.shrink(HEAD_KEPT);
             // The job's own handle goes before the borrower sees the result.
             drop(connection);
             jobs.finish(ending);
@@ -145,15 +167,13 @@ pub(crate) fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Outpu
 }
 
 /// Answers what the connection has to say, pipelined requests in one go.
-async fn serve_burst(
-    connection: &Connection,
-    request: &mut RequestHead,
-    response: &mut ResponseHead,
-) -> Ending {
+async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
+    let Bench { request, response, receiver, sender, .. } = bench;
+    let upstream = (&mut bench.upstream_receiver, &mut bench.upstream_sender);
     let worker = &*connection.worker;
     let mut scope = connection.listener.scope();
-    let timeouts = scope.listener.timeouts;
-    let mut downstream = Downstream::new(&connection.stream, &connection.deadline, timeouts);
+    let socket = (&connection.stream, &connection.deadline);
+    let mut downstream = Downstream::new(socket, (receiver, sender), scope.listener.timeouts);
     loop {
         let arrival = downstream.read_head(&scope.listener.limits, request).await;
         match arrival {
@@ -169,12 +189,19 @@ async fn serve_burst(
         }
         connection.served.set(connection.served.get() + 1);
         let heads = (&mut *request, &mut *response);
-        let exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
-        match exchange.run().await {
-            After::Next => {}
-            after => return close(&mut downstream, after).await,
+        let mut exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
+        let after = match exchange.begin() {
+            // Nearly every answer that needs no origin ends here, without having waited.
+            Step::Answered(After::Next) => {
+                exchange.record();
+                continue;
+            }
+            step => exchange.run(step, (&mut *upstream.0, &mut *upstream.1)).await,
+        };
+        if after != After::Next {
+            return close(&mut downstream, after).await;
         }
-        // The next request sees the newest configuration.
+        // A wait may have seen a reload: the next request goes by the newest configuration.
         scope = connection.listener.scope();
         downstream.set_timeouts(scope.listener.timeouts);
     }

@@ -46,6 +46,7 @@ type Body<J, R> = dyn Fn(Jobs<J, R>) -> Pin<Box<dyn Future<Output = ()>>>;
 /// Coroutines of one worker that nobody uses.
 pub(crate) struct Coroutines<J, R> {
     free: RefCell<Vec<Coroutine<J, R>>>,
+    busy: Cell<usize>,
     body: Box<Body<J, R>>,
 }
 
@@ -56,7 +57,7 @@ impl<J, R> Coroutines<J, R> {
     pub(crate) fn new(
         body: impl Fn(Jobs<J, R>) -> Pin<Box<dyn Future<Output = ()>>> + 'static,
     ) -> Self {
-        Self { free: RefCell::default(), body: Box::new(body) }
+        Self { free: RefCell::default(), busy: Cell::new(0), body: Box::new(body) }
     }
 
     /// Runs one job to its end. A panic inside costs this job alone: the coroutine is thrown away.
@@ -64,6 +65,7 @@ impl<J, R> Coroutines<J, R> {
         let coroutine = self.free.borrow_mut().pop();
         let mut coroutine = coroutine.unwrap_or_else(|| self.create());
         coroutine.slot.job.set(Some(job));
+        let _busy = Busy::new(&self.busy);
         let result = poll_fn(|cx| coroutine.poll(cx)).await?;
         let mut free = self.free.borrow_mut();
         if free.len() < KEPT {
@@ -72,9 +74,31 @@ impl<J, R> Coroutines<J, R> {
         Ok(result)
     }
 
+    /// Whether so many jobs wait for something that each should hold as little memory as it can.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.busy.get() > KEPT
+    }
+
     fn create(&self) -> Coroutine<J, R> {
         let slot = Rc::new(Slot { job: Cell::new(None), result: Cell::new(None) });
         Coroutine { body: (self.body)(Jobs(Rc::clone(&slot))), slot }
+    }
+}
+
+/// Counts a job while it runs, also if its task is dropped in the middle.
+struct Busy<'b>(&'b Cell<usize>);
+
+impl<'b> Busy<'b> {
+    fn new(count: &'b Cell<usize>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 

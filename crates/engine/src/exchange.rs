@@ -17,6 +17,7 @@ use crate::answer::{Reply, judge, phrase};
 use crate::connection::Connection;
 use crate::forward::client_address;
 use crate::local::{Scope, Worker};
+use crate::proxy::Halves;
 use crate::{Action, Answer, Redirect, ReportAnswer, Route};
 
 /// Content of a request that nobody asked for is read up to this size, to keep the connection.
@@ -42,6 +43,25 @@ pub(crate) enum After {
     Close,
     /// The answer broke off; the client must notice.
     Abort,
+}
+
+/// What a request comes to before anything is waited for.
+pub(crate) enum Step<'e> {
+    /// The answer is queued, nothing is left to do.
+    Answered(After),
+    /// The answer is queued, the request's content has to be read off the connection.
+    Content,
+    /// An origin is to answer; content up to this many bytes may go there.
+    Proxy(&'e Rc<Cluster>, u64),
+    /// It cannot be answered as it was meant.
+    Stopped(Stop),
+}
+
+/// Why no route was taken.
+enum Refusal {
+    Fault(Fault),
+    /// Routes exist for these methods, the value of `Allow`.
+    Method(Vec<u8>),
 }
 
 /// An answer that broke off after its head was sent, or that nobody will take.
@@ -112,13 +132,29 @@ impl<'e, 'c> Exchange<'e, 'c> {
         }
     }
 
-    /// Answers the request at hand, counts and logs it.
-    pub(crate) async fn run(mut self) -> After {
+    /// Routes the request and answers it, if that needs no waiting.
+    #[inline]
+    pub(crate) fn begin(&mut self) -> Step<'e> {
         let trusted = &self.scope.view.snapshot.trusted_proxies;
         self.client = client_address(self.request, self.connection.peer, trusted);
-        let after = match self.answer().await {
-            Ok(after) => after,
-            Err(stop) => self.stop(stop).await,
+        match self.find_route() {
+            Ok(route) => self.act(route),
+            Err(Refusal::Fault(fault)) => Step::Stopped(fault.into()),
+            Err(Refusal::Method(allow)) => self.answered(|exchange| exchange.refuse_method(&allow)),
+        }
+    }
+
+    /// Goes on where [`Exchange::begin`] would have to wait; counts and logs the end.
+    pub(crate) async fn run(mut self, step: Step<'e>, halves: Halves<'_>) -> After {
+        let after = match step {
+            Step::Answered(after) => after,
+            Step::Content => self.skip_content().await,
+            Step::Stopped(stop) => self.stop(stop).await,
+            Step::Proxy(cluster, body_limit) => match self.proxy(cluster, body_limit, halves).await
+            {
+                Ok(after) => after,
+                Err(stop) => self.stop(stop).await,
+            },
         };
         self.record();
         after
@@ -134,40 +170,58 @@ impl<'e, 'c> Exchange<'e, 'c> {
         after
     }
 
-    async fn answer(&mut self) -> Result<After, Stop> {
-        self.check_head()?;
+    #[inline]
+    fn find_route(&self) -> Result<&'e Route, Refusal> {
+        self.check_head().map_err(Refusal::Fault)?;
         let routes = &self.scope.listener.routes;
-        let route: &'e Route = match routes.table.find(self.request, self.client) {
+        let fault = |fault| Refusal::Fault(fault);
+        match routes.table.find(self.request, self.client) {
             Match::Found(index) => {
                 let broken = Fault::internal(FaultKind::Broken);
-                routes.routes.get(index).ok_or(broken)?
+                routes.routes.get(index).map(|route| &**route).ok_or(fault(broken))
             }
             Match::MethodNotAllowed(allow) => {
-                self.response.fields.clear();
                 let mut methods = Vec::new();
                 allow.write(&mut methods);
-                return self.refuse_method(&methods).await;
+                Err(Refusal::Method(methods))
             }
-            Match::None => return Err(Fault::downstream(FaultKind::NoRoute).into()),
-        };
+            Match::None => Err(fault(Fault::downstream(FaultKind::NoRoute))),
+        }
+    }
+
+    #[inline]
+    fn act(&mut self, route: &'e Route) -> Step<'e> {
         self.route = Some(route);
         if let BodyLength::Known(length) = self.request.body
             && length > route.body_limit
         {
-            return Err(Fault::downstream(FaultKind::BodyTooLarge).into());
+            return Step::Stopped(Fault::downstream(FaultKind::BodyTooLarge).into());
         }
         match &route.action {
-            Action::Respond(answer) => Ok(self.respond(answer).await),
-            Action::Redirect(redirect) => self.redirect(redirect).await,
-            Action::Proxy(cluster) => {
-                let cluster = self.scope.view.clusters.get(*cluster).map(Rc::clone);
-                let broken = Fault::internal(FaultKind::Broken);
-                self.proxy(&cluster.ok_or(broken)?, route.body_limit).await
-            }
+            Action::Respond(answer) => self.answered(|exchange| Ok(exchange.respond(answer))),
+            Action::Redirect(redirect) => self.answered(|exchange| exchange.redirect(redirect)),
             Action::Report(report) => {
                 let answer = report.report(self.request);
-                self.tell(answer).await
+                self.answered(|exchange| exchange.tell(answer))
             }
+            Action::Proxy(cluster) => match self.scope.view.clusters.get(*cluster) {
+                Some(cluster) => Step::Proxy(cluster, route.body_limit),
+                None => Step::Stopped(Fault::internal(FaultKind::Broken).into()),
+            },
+        }
+    }
+
+    /// What is left to do after an answer that did not look at the request's content.
+    #[inline]
+    fn answered(
+        &mut self,
+        answer: impl FnOnce(&mut Self) -> Result<Persistence, Fault>,
+    ) -> Step<'e> {
+        match answer(self) {
+            Ok(Persistence::Close) => Step::Answered(After::Close),
+            Ok(Persistence::KeepAlive) if self.request.has_content() => Step::Content,
+            Ok(Persistence::KeepAlive) => Step::Answered(After::Next),
+            Err(fault) => Step::Stopped(fault.into()),
         }
     }
 
@@ -194,10 +248,10 @@ impl<'e, 'c> Exchange<'e, 'c> {
     }
 
     #[inline]
-    async fn respond(&mut self, answer: &Answer) -> After {
+    fn respond(&mut self, answer: &Answer) -> Persistence {
         let persistence = self.persistence_after_content();
         self.send(&answer.head, &answer.body, persistence);
-        self.leave(persistence).await
+        persistence
     }
 
     /// An answer that does not need the request's content can only keep the connection if that
@@ -206,7 +260,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
     #[inline]
     fn persistence_after_content(&self) -> Persistence {
         match self.request.body {
-            BodyLength::Empty | BodyLength::Known(0) => self.persistence(),
+            _ if !self.request.has_content() => self.persistence(),
             _ if self.request.expectation == Expectation::Continue => Persistence::Close,
             BodyLength::Known(length) if length > DISCARD => Persistence::Close,
             _ => self.persistence(),
@@ -229,21 +283,15 @@ impl<'e, 'c> Exchange<'e, 'c> {
         downstream.sender.finish(None);
     }
 
-    /// After an answer that did not look at the request's content.
-    #[inline]
-    async fn leave(&mut self, persistence: Persistence) -> After {
-        let bodiless = matches!(self.request.body, BodyLength::Empty | BodyLength::Known(0));
-        let persistence = match persistence {
-            Persistence::KeepAlive if !bodiless => self.downstream.discard_content(DISCARD).await,
-            known => known,
-        };
-        match persistence {
+    /// Reads content that nobody asked for, so that the next request can be found.
+    async fn skip_content(&mut self) -> After {
+        match self.downstream.discard_content(DISCARD).await {
             Persistence::KeepAlive => After::Next,
             Persistence::Close => After::Close,
         }
     }
 
-    async fn redirect(&mut self, redirect: &Redirect) -> Result<After, Stop> {
+    fn redirect(&mut self, redirect: &Redirect) -> Result<Persistence, Fault> {
         let location = redirect.location(self.request);
         let body = format!("{}\n", String::from_utf8_lossy(&location));
         let mut head = self.own_head(redirect.status, "text/plain; charset=utf-8")?;
@@ -251,20 +299,20 @@ impl<'e, 'c> Exchange<'e, 'c> {
         let persistence = self.persistence_after_content();
         self.send(&head, body.as_bytes(), persistence);
         *self.response = head;
-        Ok(self.leave(persistence).await)
+        Ok(persistence)
     }
 
-    async fn tell(&mut self, answer: ReportAnswer) -> Result<After, Stop> {
+    fn tell(&mut self, answer: ReportAnswer) -> Result<Persistence, Fault> {
         let mut head = self.own_head(answer.status, answer.content_type)?;
         // What the gateway tells about itself is true now and nowhere else.
         head.fields.push(b"cache-control", b"no-store").map_err(|_| exhausted())?;
         let persistence = self.persistence_after_content();
         self.send(&head, &answer.body, persistence);
         *self.response = head;
-        Ok(self.leave(persistence).await)
+        Ok(persistence)
     }
 
-    async fn refuse_method(&mut self, allow: &[u8]) -> Result<After, Stop> {
+    fn refuse_method(&mut self, allow: &[u8]) -> Result<Persistence, Fault> {
         let fault = Fault::downstream(FaultKind::MethodNotAllowed);
         self.note(fault);
         let mut head = self.own_head(judge(fault).status, "text/plain; charset=utf-8")?;
@@ -272,7 +320,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
         let persistence = self.persistence_after_content();
         self.send(&head, &error_body(fault), persistence);
         *self.response = head;
-        Ok(self.leave(persistence).await)
+        Ok(persistence)
     }
 
     /// The recycled response head, emptied and begun anew. It is put back after use.
@@ -315,12 +363,16 @@ impl<'e, 'c> Exchange<'e, 'c> {
         };
         self.send(&head, &error_body(stop.fault), persistence);
         *self.response = head;
-        self.leave(persistence).await
+        match persistence {
+            Persistence::Close => After::Close,
+            Persistence::KeepAlive if self.request.has_content() => self.skip_content().await,
+            Persistence::KeepAlive => After::Next,
+        }
     }
 
     /// Counts and logs what became of the request.
     #[inline]
-    fn record(&self) {
+    pub(crate) fn record(&self) {
         let nanos = now().saturating_sub(self.downstream.started());
         let (received, sent) = (self.downstream.receiver.received(), self.downstream.sender.sent());
         let meter: &RouteMeter = match self.route {

@@ -16,7 +16,19 @@ pub(crate) fn add_forwarding(
     peer: &str,
     trust: Trust,
 ) -> Result<(), SpaceExhausted> {
-    let mut text = Text::default();
+    let mut room = [0; HOST];
+    let long;
+    let host = match room.get_mut(..head.authority().len()) {
+        Some(room) => {
+            room.copy_from_slice(head.authority());
+            &*room
+        }
+        None => {
+            long = head.authority().to_vec();
+            &*long
+        }
+    };
+    let peer = peer.as_bytes();
     let fields = &mut head.fields;
     if trust == Trust::Nobody {
         // One pass over the lines, usually without a find.
@@ -30,19 +42,32 @@ pub(crate) fn add_forwarding(
             )
         });
     }
-    let has = |fields: &Fields, id| fields.value(id).is_some();
-    let (scheme, host) = (b"http", head.authority);
+    let told = |fields: &Fields, id| trust == Trust::Peer && fields.value(id).is_some();
     // Several lines of a list are one list (RFC 9110, 5.3): what is there need not be copied.
-    fields.push(b"x-forwarded-for", peer.as_bytes())?;
-    if trust == Trust::Nobody || !has(fields, FieldId::XForwardedProto) {
-        fields.push(b"x-forwarded-proto", scheme)?;
+    fields.push_parts(FieldId::XForwardedFor, (b"x-forwarded-for", b": "), &[peer])?;
+    if !told(fields, FieldId::XForwardedProto) {
+        fields.push_parts(FieldId::XForwardedProto, (b"x-forwarded-proto", b": "), &[b"http"])?;
     }
-    if !host.is_empty() && (trust == Trust::Nobody || !has(fields, FieldId::XForwardedHost)) {
-        fields.push_copy(b"x-forwarded-host", host)?;
+    if !host.is_empty() && !told(fields, FieldId::XForwardedHost) {
+        fields.push_parts(FieldId::XForwardedHost, (b"x-forwarded-host", b": "), &[host])?;
     }
-    text.forwarded(peer, fields.slice(host), scheme);
-    fields.push(b"forwarded", text.bytes())?;
-    fields.push(b"via", b"1.1 sluice")
+    push_forwarded(fields, peer, host)?;
+    fields.push_parts(FieldId::Via, (b"via", b": "), &[b"1.1 sluice"])
+}
+
+/// Hosts up to this length are copied to the stack; a name has at most 255 bytes (RFC 1035, 2.3.4).
+const HOST: usize = 264;
+
+/// An element of `Forwarded` (RFC 7239, 4). IPv6 addresses and hosts with a port need quotes
+/// (section 6).
+#[inline]
+fn push_forwarded(fields: &mut Fields, peer: &[u8], host: &[u8]) -> Result<(), SpaceExhausted> {
+    let (open, close): (&[u8], &[u8]) =
+        if peer.contains(&b':') { (b"for=\"[", b"]\"") } else { (b"for=", b"") };
+    let (begin, end): (&[u8], &[u8]) =
+        if host.is_empty() { (b"", b";proto=http") } else { (b";host=\"", b"\";proto=http") };
+    let value = [open, peer, close, begin, host, end];
+    fields.push_parts(FieldId::Forwarded, (b"forwarded", b": "), &value)
 }
 
 /// Whether the peer's own forwarding fields are kept.
@@ -67,7 +92,8 @@ pub(crate) fn set_host(
     }
     if head.form == TargetForm::Absolute {
         head.fields.remove(FieldId::Host);
-        return head.fields.push_copy(b"host", head.authority);
+        let authority = head.authority().to_vec();
+        return head.fields.push(b"host", &authority);
     }
     Ok(())
 }
@@ -97,55 +123,6 @@ fn parse_address(text: &[u8]) -> Option<IpAddr> {
     let bare = text.parse().or_else(|_| text.trim_matches(['[', ']']).parse());
     let with_port = || text.parse::<std::net::SocketAddr>().map(|address| address.ip());
     bare.or_else(|_| with_port()).ok().map(|address: IpAddr| address.to_canonical())
-}
-
-/// Text on the stack for values that are made per request.
-struct Text {
-    bytes: [u8; 512],
-    length: usize,
-}
-
-impl Default for Text {
-    fn default() -> Self {
-        Self { bytes: [0; 512], length: 0 }
-    }
-}
-
-impl Text {
-    fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or_default()
-    }
-
-    fn room(&self) -> usize {
-        self.bytes.len() - self.length
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        if let Some(room) = self.bytes.get_mut(self.length..self.length + bytes.len()) {
-            room.copy_from_slice(bytes);
-            self.length += bytes.len();
-        }
-    }
-
-    /// An element of `Forwarded` (RFC 7239, 4). IPv6 addresses and ports need quotes (section 6); a
-    /// host too long for the room is left out, the element is complete without it.
-    fn forwarded(&mut self, peer: &str, host: &[u8], scheme: &[u8]) {
-        self.push(b"for=");
-        if peer.contains(':') {
-            self.push(b"\"[");
-            self.push(peer.as_bytes());
-            self.push(b"]\"");
-        } else {
-            self.push(peer.as_bytes());
-        }
-        if !host.is_empty() && host.len() + 32 < self.room() {
-            self.push(b";host=\"");
-            self.push(host);
-            self.push(b"\"");
-        }
-        self.push(b";proto=");
-        self.push(scheme);
-    }
 }
 
 #[cfg(test)]

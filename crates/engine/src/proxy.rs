@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use sluice_conn::{Downstream, Relay, RelayFault, Reuse, Upstream, tunnel};
+use sluice_conn::{Downstream, Receiver, Relay, RelayFault, Reuse, Sender, Upstream, tunnel};
 use sluice_message::{
     BodyLength, Fault, FaultKind, FieldId, Persistence, RequestHead, Retry, Syntax, Version,
 };
-use sluice_net::{Nanos, now};
+use sluice_net::{Nanos, Stream, now};
 use sluice_upstream::{Cluster, Server};
 use sluice_wire::h1::Upgrade;
 
@@ -19,17 +19,23 @@ use crate::forward::{Trust, add_forwarding, set_host};
 /// Interim answers passed on per request; an origin that sends more is broken.
 const INTERIMS: u32 = 64;
 
+/// Receiving and sending half of a connection to an origin, lent for one exchange.
+pub(crate) type Halves<'h> = (&'h mut Receiver, &'h mut Sender);
+
 impl Exchange<'_, '_> {
     /// Passes the request to the cluster and its answer back.
     pub(crate) async fn proxy(
         &mut self,
         cluster: &Rc<Cluster>,
         body_limit: u64,
+        (receiver, sender): Halves<'_>,
     ) -> Result<After, Stop> {
         self.upstream.cluster = Some(Rc::clone(cluster));
         let upgrade = self.prepare(cluster)?;
         let mut upload = Upload::new(self.request, body_limit);
-        let mut upstream = self.obtain_answer(cluster, upgrade, &mut upload).await?;
+        let halves = (&mut *receiver, &mut *sender);
+        let stream = self.obtain_answer(cluster, upgrade, &mut upload, halves).await?;
+        let mut upstream = Upstream::resume(stream, (receiver, sender), Reuse::Reused);
         if self.response.status == 101 {
             return self.switch_protocols(cluster, upgrade, upstream).await;
         }
@@ -65,7 +71,8 @@ impl Exchange<'_, '_> {
         cluster: &Rc<Cluster>,
         upgrade: Upgrade,
         upload: &mut Upload,
-    ) -> Result<Upstream, Stop> {
+        (receiver, sender): Halves<'_>,
+    ) -> Result<Stream, Stop> {
         let no_server = Fault::upstream(FaultKind::NoServer, Retry::Never);
         let mut server = Rc::clone(cluster.next_server().ok_or(no_server)?);
         let mut reuse = Reuse::Reused;
@@ -73,8 +80,10 @@ impl Exchange<'_, '_> {
         loop {
             self.upstream.server = Some(Rc::clone(&server));
             self.upstream.attempts += 1;
-            let fault = match self.try_server(cluster, &server, (reuse, upgrade), upload).await {
-                Ok(upstream) => return Ok(upstream),
+            let halves = (&mut *receiver, &mut *sender);
+            let tried = self.try_server((cluster, &server), (reuse, upgrade), upload, halves);
+            let fault = match tried.await {
+                Ok(stream) => return Ok(stream),
                 Err(stop) => stop,
             };
             cluster.meter().on_failure(fault.fault.kind);
@@ -110,18 +119,18 @@ impl Exchange<'_, '_> {
     /// One try: a connection, the request on it, the head of the answer.
     async fn try_server(
         &mut self,
-        cluster: &Cluster,
-        server: &Server,
+        (cluster, server): (&Cluster, &Server),
         (reuse, upgrade): (Reuse, Upgrade),
         upload: &mut Upload,
-    ) -> Result<Upstream, Stop> {
+        halves: Halves<'_>,
+    ) -> Result<Stream, Stop> {
         let kept = if reuse == Reuse::Reused { cluster.take_idle(server) } else { None };
         let mut upstream = match kept {
             Some(stream) => {
                 cluster.meter().reuses.increment();
-                Upstream::new(stream, Reuse::Reused)
+                Upstream::new(stream, halves, Reuse::Reused)
             }
-            None => self.connect(cluster, server).await?,
+            None => Upstream::new(self.connect(cluster, server).await?, halves, Reuse::Fresh),
         };
         let _active = Active::new(cluster, server);
         upstream.send_head(self.request, upgrade);
@@ -130,16 +139,15 @@ impl Exchange<'_, '_> {
         let nanos = now().saturating_sub(begun);
         self.upstream.nanos = Some(nanos);
         cluster.meter().on_response(self.response.status, nanos);
-        Ok(upstream)
+        Ok(upstream.stream)
     }
 
-    async fn connect(&self, cluster: &Cluster, server: &Server) -> Result<Upstream, Fault> {
+    async fn connect(&self, cluster: &Cluster, server: &Server) -> Result<Stream, Fault> {
         let limit = cluster.settings().connect_timeout;
-        let connecting = server.connect(self.downstream.deadline, limit);
-        match connecting.await {
+        match server.connect(self.downstream.deadline, limit).await {
             Ok(stream) => {
                 cluster.meter().connects.increment();
-                Ok(Upstream::new(stream, Reuse::Fresh))
+                Ok(stream)
             }
             Err(fault) => {
                 cluster.meter().connect_failures.increment();
@@ -152,10 +160,11 @@ impl Exchange<'_, '_> {
     async fn await_answer(
         &mut self,
         cluster: &Cluster,
-        upstream: &mut Upstream,
+        upstream: &mut Upstream<'_>,
         upload: &mut Upload,
     ) -> Result<(), Stop> {
         let settings = cluster.settings();
+        let exchanges = &self.worker.exchanges;
         for _ in 0..INTERIMS {
             let mut patience = Patience::new();
             let method = self.request.method;
@@ -177,6 +186,10 @@ impl Exchange<'_, '_> {
                 {
                     return Poll::Ready(Err(gone));
                 }
+                if exchanges.is_crowded() {
+                    downstream.rest();
+                    upstream.sender.rest();
+                }
                 let position = upload.position(downstream, upstream);
                 let (limit, fault) = waiting.limit(settings, downstream);
                 patience.poll(cx, downstream, (position, limit)).map(|()| Err(fault))
@@ -194,7 +207,7 @@ impl Exchange<'_, '_> {
     async fn relay_answer(
         &mut self,
         cluster: &Cluster,
-        upstream: &mut Upstream,
+        upstream: &mut Upstream<'_>,
         upload: &mut Upload,
     ) -> Result<After, Stop> {
         let persistence = self.begin_answer(upload);
@@ -206,9 +219,9 @@ impl Exchange<'_, '_> {
             let _ = upload.poll(cx, downstream, upstream);
             let mut relay = Relay {
                 source: &upstream.stream,
-                receiver: &mut upstream.receiver,
+                receiver: &mut *upstream.receiver,
                 sink: downstream.stream,
-                sender: &mut downstream.sender,
+                sender: &mut *downstream.sender,
             };
             if let Poll::Ready(result) = relay.poll(cx) {
                 return Poll::Ready(result.map_err(|fault| match fault {
@@ -260,7 +273,7 @@ impl Exchange<'_, '_> {
         &mut self,
         cluster: &Cluster,
         upgrade: Upgrade,
-        mut upstream: Upstream,
+        mut upstream: Upstream<'_>,
     ) -> Result<After, Stop> {
         if upgrade == Upgrade::No {
             let fault = FaultKind::Malformed(Syntax::StatusLine);
@@ -276,15 +289,15 @@ impl Exchange<'_, '_> {
         upstream.become_pipe();
         let up = Relay {
             source: downstream.stream,
-            receiver: &mut downstream.receiver,
+            receiver: &mut *downstream.receiver,
             sink: &upstream.stream,
-            sender: &mut upstream.sender,
+            sender: &mut *upstream.sender,
         };
         let down = Relay {
             source: &upstream.stream,
-            receiver: &mut upstream.receiver,
+            receiver: &mut *upstream.receiver,
             sink: downstream.stream,
-            sender: &mut downstream.sender,
+            sender: &mut *downstream.sender,
         };
         let ended = tunnel(up, down, downstream.deadline, cluster.settings().tunnel_timeout).await;
         // A pipe ends as it likes; only an end without a word is worth noting.
@@ -366,14 +379,14 @@ impl Upload {
         &mut self,
         cx: &Context<'_>,
         downstream: &mut Downstream<'_>,
-        upstream: &mut Upstream,
+        upstream: &mut Upstream<'_>,
     ) -> Result<Waiting, Fault> {
         if self.state == UploadState::Running {
             let mut relay = Relay {
                 source: downstream.stream,
-                receiver: &mut downstream.receiver,
+                receiver: &mut *downstream.receiver,
                 sink: &upstream.stream,
-                sender: &mut upstream.sender,
+                sender: &mut *upstream.sender,
             };
             let moved = relay.poll(cx);
             self.begun |= !relay.receiver.is_untouched();
@@ -409,7 +422,7 @@ impl Upload {
     }
 
     /// Changes whenever content moved.
-    fn position(&self, downstream: &Downstream<'_>, upstream: &Upstream) -> u64 {
+    fn position(&self, downstream: &Downstream<'_>, upstream: &Upstream<'_>) -> u64 {
         downstream.receiver.received().wrapping_add(upstream.progress())
     }
 }

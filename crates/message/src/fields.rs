@@ -110,20 +110,39 @@ impl Fields {
     /// # Errors
     /// [`SpaceExhausted`] if the line does not fit any more.
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), SpaceExhausted> {
+        self.push_parts(FieldId::of(name), (name, b": "), &[value])
+    }
+
+    /// Adds a line whose name's meaning is known, with a value in several parts.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if the line does not fit any more.
+    #[inline]
+    pub fn push_parts(
+        &mut self,
+        id: FieldId,
+        (name, colon): (&[u8], &[u8; 2]),
+        value: &[&[u8]],
+    ) -> Result<(), SpaceExhausted> {
         let start = self.bytes.len();
-        if start + name.len() + value.len() + 4 > SPACE {
+        let length = name.len() + 4 + value.iter().map(|part| part.len()).sum::<usize>();
+        if start + length > SPACE {
             return Err(SpaceExhausted);
         }
+        // Reserved at once, so that the copies below do not ask for room each.
+        self.bytes.reserve(length);
         self.bytes.extend_from_slice(name);
-        self.bytes.extend_from_slice(b": ");
-        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(colon);
+        for part in value {
+            self.bytes.extend_from_slice(part);
+        }
         self.bytes.extend_from_slice(b"\r\n");
-        let value_start = start + name.len() + 2;
+        let value_start = start + name.len() + colon.len();
         self.lines.push(Field {
-            id: FieldId::of(name),
+            id,
             name: Span::at(start, start + name.len()),
-            value: Span::at(value_start, value_start + value.len()),
-            line_end: offset(self.bytes.len()),
+            value: Span::at(value_start, start + length - 2),
+            line_end: offset(start + length),
         });
         Ok(())
     }
@@ -139,32 +158,6 @@ impl Fields {
         for line in self.lines.iter_mut().filter(|line| unwanted(line.id)) {
             line.id = FieldId::Removed;
         }
-    }
-
-    /// Adds a line whose value stands in this head already.
-    ///
-    /// # Errors
-    /// [`SpaceExhausted`] if the line does not fit any more.
-    pub fn push_copy(&mut self, name: &[u8], value: Span) -> Result<(), SpaceExhausted> {
-        let start = self.bytes.len();
-        let length = value.of(&self.bytes).len();
-        if start + name.len() + length + 4 > SPACE {
-            return Err(SpaceExhausted);
-        }
-        self.bytes.extend_from_slice(name);
-        self.bytes.extend_from_slice(b": ");
-        let value_start = self.bytes.len();
-        if length > 0 {
-            self.bytes.extend_from_within(value.range());
-        }
-        self.bytes.extend_from_slice(b"\r\n");
-        self.lines.push(Field {
-            id: FieldId::of(name),
-            name: Span::at(start, start + name.len()),
-            value: Span::at(value_start, value_start + length),
-            line_end: offset(self.bytes.len()),
-        });
-        Ok(())
     }
 
     /// The lines in the order they came, removed ones included (see [`FieldId::Removed`]).

@@ -100,6 +100,13 @@ impl RequestHead {
         Self::default()
     }
 
+    /// Whether content follows.
+    #[must_use]
+    #[inline]
+    pub const fn has_content(&self) -> bool {
+        !matches!(self.body, BodyLength::Empty | BodyLength::Known(0))
+    }
+
     /// The method as it was sent.
     #[must_use]
     pub fn method_text(&self) -> &[u8] {
