@@ -44,7 +44,7 @@ fn main() {
     answer.status = 200;
     answer.fields.push(b"content-type", b"text/plain").expect("an empty head has space");
     let mut out = Vec::with_capacity(4096);
-    decode(SMALL, &mut request);
+    decode(if what == "encode-browser" { BROWSER } else { SMALL }, &mut request);
     for _ in 0..rounds {
         match what.as_str() {
             "decode-small" => decode(black_box(SMALL), &mut request),
@@ -58,12 +58,12 @@ fn main() {
                 out.clear();
                 encode_response(&mut out, black_box(&answer), &answer_framing());
             }
-            "encode-request" => {
+            "encode-small" | "encode-browser" => {
                 out.clear();
                 encode_request(&mut out, black_box(&request), RequestFraming::default());
             }
             _ => panic!(
-                "usage: count (decode-small|decode-browser|decode-response|encode-answer|encode-request) [ROUNDS]"
+                "usage: count (decode-small|decode-browser|decode-response|encode-answer|encode-small|encode-browser) [ROUNDS]"
             ),
         }
         black_box((&request, &origin, &out));

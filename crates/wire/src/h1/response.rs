@@ -16,7 +16,7 @@ use super::scan::{Word, control_at, read_block};
 /// `head` holds a response only after [`Decoded::Complete`].
 ///
 /// # Errors
-/// As for [`decode_request`]; what is ambiguous is refused, never relayed.
+/// As for [`super::decode_request`]; what is ambiguous is refused, never relayed.
 #[inline]
 pub fn decode_response(
     input: &[u8],
