@@ -101,6 +101,12 @@ impl Receiver {
         self.piece == 0 && self.decoder.is_done()
     }
 
+    /// Whether the message is complete and nothing came behind it.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.is_done() && self.input.is_empty()
+    }
+
     /// Whether no content was decoded since the head.
     #[must_use]
     pub const fn is_untouched(&self) -> bool {

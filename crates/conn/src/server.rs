@@ -6,13 +6,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluice_message::{
-    BodyLength, Expectation, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead,
-    Version,
+    BodyLength, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead, Version,
 };
 use sluice_net::{Deadline, Nanos, Stream, now};
-use sluice_wire::h1::{
-    CONTINUE, Decoded, Limits, ResponseFraming, Upgrade, decode_request, encode_response,
-};
+use sluice_wire::h1::{Decoded, Limits, ResponseFraming, Upgrade, decode_request, encode_response};
 
 use crate::receive::broken;
 use crate::{Content, Receiver, Sender};
@@ -152,13 +149,6 @@ impl<'c> Downstream<'c> {
         .await
     }
 
-    /// Asks the client for the content it holds back (RFC 9110, 10.1.1).
-    pub fn invite(&mut self, head: &RequestHead) {
-        if head.expectation == Expectation::Continue && head.version == Version::Http11 {
-            self.sender.encode(|output| output.extend_from_slice(CONTINUE));
-        }
-    }
-
     /// How content of this length is sent to this client: a length nobody knows beforehand becomes
     /// chunks, or the end of the connection for HTTP/1.0 (RFC 9112, 6.3).
     #[must_use]
@@ -246,20 +236,21 @@ impl<'c> Downstream<'c> {
     /// Reads content that nobody wants, up to `limit` bytes, so that the next request can be found.
     /// Says whether it found the end.
     pub async fn discard_content(&mut self, limit: u64) -> Persistence {
-        let end = self.receiver.received().saturating_add(limit);
         loop {
-            let piece = self.receiver.piece().len();
-            self.receiver.advance(piece);
-            if self.receiver.is_done() {
-                return Persistence::KeepAlive;
-            }
-            if self.receiver.received() > end {
-                return Persistence::Close;
-            }
-            match self.read_content().await {
-                Ok(Content::Piece) => {}
-                Ok(Content::End) => return Persistence::KeepAlive,
+            match self.receiver.decode() {
+                Ok(Some(Content::End)) => return Persistence::KeepAlive,
+                Ok(Some(Content::Piece)) => {
+                    let piece = self.receiver.piece().len();
+                    self.receiver.advance(piece);
+                }
+                // The client may wait for the answer before it goes on sending.
+                Ok(None) if self.flush().await.is_err() => return Persistence::Close,
+                Ok(None) if self.read_content().await.is_err() => return Persistence::Close,
+                Ok(None) => {}
                 Err(_) => return Persistence::Close,
+            }
+            if self.receiver.content() > limit {
+                return Persistence::Close;
             }
         }
     }

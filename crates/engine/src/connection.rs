@@ -215,7 +215,9 @@ async fn close(downstream: &mut Downstream<'_>, after: After) -> Ending {
             downstream.stream.abort_on_close();
             Ending::Gone
         }
-        After::Next | After::Close if flushed.is_err() => Ending::Gone,
+        After::Next | After::Close | After::Finish if flushed.is_err() => Ending::Gone,
+        // The client announced the end itself and has sent all it meant to: nothing can be lost.
+        After::Finish => Ending::Gone,
         After::Next | After::Close => Ending::Linger,
     }
 }

@@ -39,8 +39,10 @@ pub(crate) enum Ending {
 pub(crate) enum After {
     /// Another request may follow.
     Next,
-    /// This was the last one.
+    /// This was the last one; the client may not know.
     Close,
+    /// This was the last one by the client's own wish, and nothing of it is left unread.
+    Finish,
     /// The answer broke off; the client must notice.
     Abort,
 }
@@ -211,6 +213,12 @@ impl<'e, 'c> Exchange<'e, 'c> {
         }
     }
 
+    /// How a connection ends that is not to go on.
+    pub(crate) fn end(&self) -> After {
+        let wished = self.request.persistence == Persistence::Close;
+        if wished && self.downstream.receiver.is_drained() { After::Finish } else { After::Close }
+    }
+
     /// What is left to do after an answer that did not look at the request's content.
     #[inline]
     fn answered(
@@ -218,7 +226,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
         answer: impl FnOnce(&mut Self) -> Result<Persistence, Fault>,
     ) -> Step<'e> {
         match answer(self) {
-            Ok(Persistence::Close) => Step::Answered(After::Close),
+            Ok(Persistence::Close) => Step::Answered(self.end()),
             Ok(Persistence::KeepAlive) if self.request.has_content() => Step::Content,
             Ok(Persistence::KeepAlive) => Step::Answered(After::Next),
             Err(fault) => Step::Stopped(fault.into()),
@@ -364,7 +372,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
         self.send(&head, &error_body(stop.fault), persistence);
         *self.response = head;
         match persistence {
-            Persistence::Close => After::Close,
+            Persistence::Close => self.end(),
             Persistence::KeepAlive if self.request.has_content() => self.skip_content().await,
             Persistence::KeepAlive => After::Next,
         }

@@ -245,10 +245,10 @@ impl Exchange<'_, '_> {
         .await;
         relayed.map_err(|fault| Stop { fault, progress: AnswerProgress::Begun })?;
         // A client that is still sending has to be cut off: its content cannot be skipped.
-        let persistence = if upload.is_done() { persistence } else { Persistence::Close };
         Ok(match persistence {
+            _ if !upload.is_done() => After::Close,
             Persistence::KeepAlive => After::Next,
-            Persistence::Close => After::Close,
+            Persistence::Close => self.end(),
         })
     }
 

@@ -67,6 +67,8 @@ pub struct UpstreamTimeout {
     pub read: Duration,
     /// Without a byte of a request being taken.
     pub write: Duration,
+    /// Without a byte in either direction on an upgraded connection.
+    pub tunnel: Duration,
 }
 
 /// When a request is tried again.
@@ -183,6 +185,12 @@ static TIMEOUT: Section = Section {
             preset: Preset::Value("30s"),
             doc: "Without a single byte of the request being taken by the server.",
         },
+        Key {
+            name: "tunnel",
+            kind: Kind::Duration { min: MOMENT, max: YEAR },
+            preset: Preset::Value("1h"),
+            doc: "Without a byte in either direction on an upgraded connection, such as a WebSocket.",
+        },
     ],
 };
 
@@ -297,6 +305,7 @@ fn read_options(name: &str, fields: &Fields<'_, '_>) -> Upstream {
             connect: timeout.duration("connect"),
             read: timeout.duration("read"),
             write: timeout.duration("write"),
+            tunnel: timeout.duration("tunnel"),
         },
         retry: Retry { attempts: small(&retry, "attempts") },
         host: fields.parsed("host", parse_authority),

@@ -54,7 +54,12 @@ fn defaults_are_filled_in() {
             }],
             balance: Balance::RoundRobin,
             keepalive: Keepalive { idle: 256, timeout: seconds(60) },
-            timeout: UpstreamTimeout { connect: seconds(2), read: seconds(30), write: seconds(30) },
+            timeout: UpstreamTimeout {
+                connect: seconds(2),
+                read: seconds(30),
+                write: seconds(30),
+                tunnel: seconds(3600),
+            },
             retry: Retry { attempts: 1 },
             host: None,
         }],
