@@ -17,11 +17,11 @@ pub(super) fn is_authority(rest: &[u8], length: usize) -> bool {
     if host >= length {
         return length > 0;
     }
-    // A port of at most four digits needs no arithmetic.
+    // A port of at most four digits needs no arithmetic, one of five compares as text.
     let behind = length - host;
     let digits = first(!lanes.digits() >> 1 >> host);
-    if lanes.equal(b':') >> host & 1 == 1 && digits + 1 >= behind && behind <= 5 && host > 0 {
-        return true;
+    if lanes.equal(b':') >> host & 1 == 1 && digits + 1 >= behind && behind <= 6 && host > 0 {
+        return behind < 6 || rest.get(host + 1..length).is_some_and(|port| port <= b"65535");
     }
     rest.get(..length).is_some_and(is_rare_authority)
 }

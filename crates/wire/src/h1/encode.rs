@@ -240,6 +240,12 @@ fn nominated_lines(fields: &Fields) -> usize {
 #[inline(never)]
 fn sender_lines(fields: &Fields) -> usize {
     const OPTIONS: [&[u8]; 5] = [b"keep-alive", b"close", b"upgrade", b"te", b""];
+    // As nearly everybody writes it.
+    let usual =
+        |value: &[u8]| matches!(value, b"keep-alive" | b"Keep-Alive" | b"close" | b"Upgrade");
+    if fields.values(FieldId::Connection).all(usual) {
+        return 0;
+    }
     let nominates = connection_options(fields)
         .any(|token| !OPTIONS.iter().any(|option| token.eq_ignore_ascii_case(option)));
     if !nominates {
