@@ -1,6 +1,6 @@
 //! A client's connection: idle most of the time, and then as small as can be.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -9,12 +9,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use sluice_conn::{Downstream, HeadArrival, Receiver, Sender, linger};
-use sluice_message::{Fault, RequestHead, ResponseHead};
+use sluice_message::{Fault, RequestHead, ResponseHead, SpaceExhausted};
 use sluice_net::{Deadline, Nanos, Stream, now};
 
 use crate::answer::Level;
 use crate::coroutine::{Jobs, Panicked};
 use crate::exchange::{After, Ending, Exchange, Step};
+use crate::forward::Introduction;
 use crate::guard::Seat;
 use crate::listener::ListenerState;
 use crate::local::Worker;
@@ -24,7 +25,8 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) deadline: Deadline,
     pub(crate) peer: IpAddr,
-    peer_text: OnceCell<Box<str>>,
+    /// What origins are told about this client, once it was asked for.
+    introduction: RefCell<Option<Box<Introduction>>>,
     pub(crate) served: Cell<u64>,
     pub(crate) listener: Rc<ListenerState>,
     worker: Rc<Worker>,
@@ -52,7 +54,7 @@ impl Connection {
             stream,
             deadline: Deadline::new(),
             peer,
-            peer_text: OnceCell::new(),
+            introduction: RefCell::new(None),
             served: Cell::new(0),
             listener: Rc::clone(listener),
             worker: Rc::clone(worker),
@@ -60,9 +62,18 @@ impl Connection {
         }
     }
 
-    /// The peer's address in text, made once per connection.
-    pub(crate) fn peer_text(&self) -> &str {
-        self.peer_text.get_or_init(|| self.peer.to_string().into())
+    /// Tells the origin of this client, and of nobody else: see [`Introduction`].
+    pub(crate) fn introduce(&self, head: &mut RequestHead) -> Result<(), SpaceExhausted> {
+        let mut known = self.introduction.borrow_mut();
+        match &*known {
+            Some(introduction) if introduction.is_for(head.authority()) => {
+                introduction.replace(&mut head.fields)
+            }
+            _ => {
+                let introduction = Introduction::new(self.peer, head.authority())?;
+                known.insert(Box::new(introduction)).replace(&mut head.fields)
+            }
+        }
     }
 }
 

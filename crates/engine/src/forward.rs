@@ -6,31 +6,31 @@ use sluice_message::{FieldId, Fields, RequestHead, SpaceExhausted, TargetForm};
 
 use crate::TrustedProxies;
 
-/// Adds what the next hop must know: `Via` (RFC 9110, 7.6.3), `X-Forwarded-*` and `Forwarded`
-/// (RFC 7239). What the client itself sent of these is dropped, unless it comes from a trusted proxy.
-///
-/// # Errors
-/// [`SpaceExhausted`] if the head cannot grow any more.
-pub(crate) fn add_forwarding(
-    head: &mut RequestHead,
-    peer: &str,
-    trust: Trust,
-) -> Result<(), SpaceExhausted> {
-    let mut room = [0; HOST];
-    let long;
-    let host = match room.get_mut(..head.authority().len()) {
-        Some(room) => {
-            room.copy_from_slice(head.authority());
-            &*room
-        }
-        None => {
-            long = head.authority().to_vec();
-            &*long
-        }
-    };
-    let peer = peer.as_bytes();
-    let fields = &mut head.fields;
-    if trust == Trust::Nobody {
+/// The lines that tell an origin of a client nobody vouches for. They depend on the peer and the host
+/// it asks for, which seldom change on a connection: they are made once and added in one copy.
+#[derive(Debug)]
+pub(crate) struct Introduction {
+    authority: Box<[u8]>,
+    lines: Fields,
+}
+
+impl Introduction {
+    /// For this peer and the host it asked for.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if the host does not fit.
+    pub(crate) fn new(peer: IpAddr, authority: &[u8]) -> Result<Self, SpaceExhausted> {
+        let mut lines = Fields::new();
+        push_introduction(&mut lines, peer, authority, |_, _| Told::Nothing)?;
+        Ok(Self { authority: authority.into(), lines })
+    }
+
+    pub(crate) fn is_for(&self, authority: &[u8]) -> bool {
+        *self.authority == *authority
+    }
+
+    /// Drops what the client itself said, and adds the truth.
+    pub(crate) fn replace(&self, fields: &mut Fields) -> Result<(), SpaceExhausted> {
         // One pass over the lines, usually without a find.
         fields.remove_all(|id| {
             matches!(
@@ -41,40 +41,59 @@ pub(crate) fn add_forwarding(
                     | FieldId::XForwardedHost
             )
         });
+        fields.push_all(&self.lines)
     }
-    let told = |fields: &Fields, id| trust == Trust::Peer && fields.value(id).is_some();
-    // Several lines of a list are one list (RFC 9110, 5.3): what is there need not be copied.
-    fields.push_parts(FieldId::XForwardedFor, (b"x-forwarded-for", b": "), &[peer])?;
-    if !told(fields, FieldId::XForwardedProto) {
-        fields.push_parts(FieldId::XForwardedProto, (b"x-forwarded-proto", b": "), &[b"http"])?;
-    }
-    if !host.is_empty() && !told(fields, FieldId::XForwardedHost) {
-        fields.push_parts(FieldId::XForwardedHost, (b"x-forwarded-host", b": "), &[host])?;
-    }
-    push_forwarded(fields, peer, host)?;
-    fields.push_parts(FieldId::Via, (b"via", b": "), &[b"1.1 sluice"])
 }
 
-/// Hosts up to this length are copied to the stack; a name has at most 255 bytes (RFC 1035, 2.3.4).
-const HOST: usize = 264;
+/// Continues what a trusted proxy said: its own address is added to the lists, the rest stays.
+///
+/// # Errors
+/// [`SpaceExhausted`] if the head cannot grow any more.
+pub(crate) fn continue_introduction(
+    head: &mut RequestHead,
+    peer: IpAddr,
+) -> Result<(), SpaceExhausted> {
+    let authority = head.authority().to_vec();
+    push_introduction(&mut head.fields, peer, &authority, |fields, id| {
+        if fields.value(id).is_some() { Told::Already } else { Told::Nothing }
+    })
+}
+
+/// Whether the head says something already that is said once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Already,
+}
+
+/// `Via` (RFC 9110, 7.6.3), `X-Forwarded-*` and `Forwarded` (RFC 7239). Several lines of a list are
+/// one list (RFC 9110, 5.3): what is there need not be copied.
+fn push_introduction(
+    fields: &mut Fields,
+    peer: IpAddr,
+    host: &[u8],
+    told: impl Fn(&Fields, FieldId) -> Told,
+) -> Result<(), SpaceExhausted> {
+    let peer = peer.to_string();
+    fields.push(b"x-forwarded-for", peer.as_bytes())?;
+    if told(fields, FieldId::XForwardedProto) == Told::Nothing {
+        fields.push(b"x-forwarded-proto", b"http")?;
+    }
+    if !host.is_empty() && told(fields, FieldId::XForwardedHost) == Told::Nothing {
+        fields.push(b"x-forwarded-host", host)?;
+    }
+    push_forwarded(fields, peer.as_bytes(), host)?;
+    fields.push(b"via", b"1.1 sluice")
+}
 
 /// An element of `Forwarded` (RFC 7239, 4). IPv6 addresses and hosts with a port need quotes
 /// (section 6).
-#[inline]
 fn push_forwarded(fields: &mut Fields, peer: &[u8], host: &[u8]) -> Result<(), SpaceExhausted> {
     let (open, close): (&[u8], &[u8]) =
         if peer.contains(&b':') { (b"for=\"[", b"]\"") } else { (b"for=", b"") };
     let (begin, end): (&[u8], &[u8]) =
         if host.is_empty() { (b"", b";proto=http") } else { (b";host=\"", b"\";proto=http") };
-    let value = [open, peer, close, begin, host, end];
-    fields.push_parts(FieldId::Forwarded, (b"forwarded", b": "), &value)
-}
-
-/// Whether the peer's own forwarding fields are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
-    Nobody,
-    Peer,
+    fields.push(b"forwarded", &[open, peer, close, begin, host, end].concat())
 }
 
 /// Sends `Host` as the origin is to see it: the configured one, or the target's if the client wrote
@@ -154,7 +173,10 @@ mod tests {
     #[test]
     fn a_strangers_word_is_dropped() {
         let mut head = head(FORGED);
-        add_forwarding(&mut head, "10.0.0.9", Trust::Nobody).unwrap();
+        let peer = "10.0.0.9".parse().unwrap();
+        let introduction = Introduction::new(peer, head.authority()).unwrap();
+        assert!(introduction.is_for(b"a.example") && !introduction.is_for(b"b.example"));
+        introduction.replace(&mut head.fields).unwrap();
         assert_eq!(values(&head, "x-forwarded-for"), ["10.0.0.9"]);
         assert_eq!(values(&head, "x-forwarded-proto"), ["http"]);
         assert_eq!(values(&head, "x-forwarded-host"), ["a.example"]);
@@ -165,7 +187,7 @@ mod tests {
     #[test]
     fn a_trusted_proxys_word_is_continued() {
         let mut head = head(FORGED);
-        add_forwarding(&mut head, "fd00::1", Trust::Peer).unwrap();
+        continue_introduction(&mut head, "fd00::1".parse().unwrap()).unwrap();
         assert_eq!(values(&head, "x-forwarded-for"), ["6.6.6.6", "fd00::1"]);
         assert_eq!(values(&head, "x-forwarded-proto"), ["https"]);
         assert_eq!(values(&head, "x-forwarded-host"), ["evil.example"]);

@@ -14,7 +14,7 @@ use sluice_upstream::{Cluster, Server};
 use sluice_wire::h1::Upgrade;
 
 use crate::exchange::{After, AnswerProgress, Exchange, Stop, exhausted};
-use crate::forward::{Trust, add_forwarding, set_host};
+use crate::forward::{continue_introduction, set_host};
 
 /// Interim answers passed on per request; an origin that sends more is broken.
 const INTERIMS: u32 = 64;
@@ -54,14 +54,16 @@ impl Exchange<'_, '_> {
 
     /// Makes the head what the origin is to see.
     fn prepare(&mut self, cluster: &Cluster) -> Result<Upgrade, Fault> {
+        let upgrade = wants_upgrade(self.request);
         let trusted = &self.scope.view.snapshot.trusted_proxies;
         let peer = self.connection.peer;
-        let trust =
-            if !trusted.is_empty() && trusted.contains(peer) { Trust::Peer } else { Trust::Nobody };
-        let upgrade = wants_upgrade(self.request);
+        let introduced = if !trusted.is_empty() && trusted.contains(peer) {
+            continue_introduction(self.request, peer)
+        } else {
+            self.connection.introduce(self.request)
+        };
+        introduced.map_err(|_| exhausted())?;
         set_host(self.request, cluster.settings().host.as_deref()).map_err(|_| exhausted())?;
-        add_forwarding(self.request, self.connection.peer_text(), trust)
-            .map_err(|_| exhausted())?;
         Ok(upgrade)
     }
 

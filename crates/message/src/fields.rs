@@ -110,40 +110,43 @@ impl Fields {
     /// # Errors
     /// [`SpaceExhausted`] if the line does not fit any more.
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), SpaceExhausted> {
-        self.push_parts(FieldId::of(name), (name, b": "), &[value])
-    }
-
-    /// Adds a line whose name's meaning is known, with a value in several parts.
-    ///
-    /// # Errors
-    /// [`SpaceExhausted`] if the line does not fit any more.
-    #[inline]
-    pub fn push_parts(
-        &mut self,
-        id: FieldId,
-        (name, colon): (&[u8], &[u8; 2]),
-        value: &[&[u8]],
-    ) -> Result<(), SpaceExhausted> {
         let start = self.bytes.len();
-        let length = name.len() + 4 + value.iter().map(|part| part.len()).sum::<usize>();
+        let length = name.len() + 4 + value.len();
         if start + length > SPACE {
             return Err(SpaceExhausted);
         }
         // Reserved at once, so that the copies below do not ask for room each.
         self.bytes.reserve(length);
         self.bytes.extend_from_slice(name);
-        self.bytes.extend_from_slice(colon);
-        for part in value {
-            self.bytes.extend_from_slice(part);
-        }
+        self.bytes.extend_from_slice(b": ");
+        self.bytes.extend_from_slice(value);
         self.bytes.extend_from_slice(b"\r\n");
-        let value_start = start + name.len() + colon.len();
+        let value_start = start + name.len() + 2;
         self.lines.push(Field {
-            id,
+            id: FieldId::of(name),
             name: Span::at(start, start + name.len()),
             value: Span::at(value_start, start + length - 2),
             line_end: offset(start + length),
         });
+        Ok(())
+    }
+
+    /// Adds all lines of `other`, removed ones included.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if they do not fit any more.
+    pub fn push_all(&mut self, other: &Self) -> Result<(), SpaceExhausted> {
+        if self.bytes.len() + other.bytes.len() > SPACE {
+            return Err(SpaceExhausted);
+        }
+        let shift = offset(self.bytes.len());
+        self.bytes.extend_from_slice(&other.bytes);
+        self.lines.extend(other.lines.iter().map(|line| Field {
+            id: line.id,
+            name: line.name.shifted(shift),
+            value: line.value.shifted(shift),
+            line_end: line.line_end.saturating_add(shift),
+        }));
         Ok(())
     }
 
@@ -231,6 +234,19 @@ mod tests {
         fields.remove(FieldId::Host);
         assert_eq!(fields.value(FieldId::Host), None);
         assert_eq!(fields.iter().count(), 2);
+    }
+
+    #[test]
+    fn lines_of_another_are_added_at_the_end() {
+        let mut fields = Fields::new();
+        fields.push(b"host", b"a").unwrap();
+        let mut more = Fields::new();
+        more.push(b"via", b"1.1 b").unwrap();
+        more.push(b"x-c", b"d").unwrap();
+        fields.push_all(&more).unwrap();
+        let all: Vec<_> = fields.iter().collect();
+        assert_eq!(all, [(&b"host"[..], &b"a"[..]), (b"via", b"1.1 b"), (b"x-c", b"d")]);
+        assert_eq!(fields.slice(fields.lines()[2].line()), b"x-c: d\r\n");
     }
 
     #[test]

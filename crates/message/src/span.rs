@@ -43,6 +43,13 @@ impl Span {
         bytes.get(self.range()).unwrap_or_default()
     }
 
+    /// The same length, so many bytes further on.
+    #[must_use]
+    #[inline]
+    pub(crate) const fn shifted(self, by: u32) -> Self {
+        Self { start: self.start.saturating_add(by), end: self.end.saturating_add(by) }
+    }
+
     /// Whether the span covers nothing.
     #[must_use]
     pub const fn is_empty(self) -> bool {
