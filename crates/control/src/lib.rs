@@ -1,1 +1,30 @@
-//! From the model to the running snapshot: build, watch, swap, drain.
+//! From a configuration to running workers: compile, swap, carry over, follow names, drain.
+//!
+//! [`run`] is the program's life. It reads the configuration, compiles it into a snapshot
+//! ([`sluice_engine::Snapshot`]), opens what it needs of the world (sockets, files, names), starts the
+//! workers, and then does what events ask for, one at a time, on one thread: signals, a changed file,
+//! a changed name. Nothing of a new configuration takes effect before all of it is known to work.
+
+mod admin;
+mod compile;
+mod crew;
+mod document;
+mod estate;
+mod event;
+mod flaw;
+mod health;
+mod names;
+mod status;
+mod supervisor;
+#[cfg(test)]
+mod tests;
+mod voice;
+
+pub use admin::AdminPage;
+pub use document::{ConfigError, ConfigSource, Document, check};
+pub use flaw::Flaw;
+pub use status::{Phase, Shown, ShownListener, ShownServer, ShownUpstream, Status};
+pub use supervisor::{Failure, Launch, run};
+
+/// Version of the program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -8,16 +8,21 @@
 
 mod clock;
 mod connect;
+pub mod files;
 mod listen;
 mod log_writer;
 mod mailbox;
+pub mod process;
 mod reactor;
+pub mod resolve;
 mod runtime;
+pub mod signals;
 mod stream;
 mod task;
 #[cfg(test)]
 mod tests;
 mod timer;
+pub mod watch;
 
 pub use clock::{Nanos, now, unix_ms};
 pub use connect::connect;

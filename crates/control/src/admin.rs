@@ -1,0 +1,82 @@
+//! The admin listener: the engine again, with a snapshot of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_conn::ServerTimeouts;
+use sluice_engine::{
+    Action, ConnectionLimits, ListenerPlan, Report, Route, RouteTable, Snapshot, TrustedProxies,
+};
+use sluice_meter::Meters;
+use sluice_route::{BuildError, PathSpec, RouteSpec, Table};
+use sluice_wire::h1::Limits;
+
+use crate::estate::Place;
+
+/// A page of the admin listener.
+pub struct AdminPage {
+    /// Its path, exactly.
+    pub path: &'static str,
+    /// What it says.
+    pub report: Arc<dyn Report>,
+}
+
+/// The pages, compiled once; they stay while the address may change.
+pub(crate) struct AdminSite {
+    routes: Arc<RouteTable>,
+    /// Its own, of one worker: requests of those who watch do not stir what they watch.
+    pub(crate) meters: Arc<Meters>,
+}
+
+impl AdminSite {
+    pub(crate) fn build(pages: Vec<AdminPage>) -> Result<Self, BuildError> {
+        let meters = Meters::new(1);
+        let specs = pages.iter().map(|page| RouteSpec {
+            // HEAD goes with GET; everything else is answered with 405.
+            methods: vec!["GET".to_owned()],
+            ..RouteSpec::new(PathSpec::Exact(page.path.to_owned()))
+        });
+        let table = Table::build(specs.collect())?;
+        let routes = pages.into_iter().map(|page| {
+            Arc::new(Route {
+                name: page.path.to_owned(),
+                body_limit: 0,
+                action: Action::Report(page.report),
+                meter: meters.route(page.path),
+            })
+        });
+        let routes = routes.collect();
+        let unmatched = meters.route("");
+        Ok(Self { routes: Arc::new(RouteTable { table, routes, unmatched }), meters })
+    }
+
+    /// What the admin worker serves at this place; nothing at no place.
+    pub(crate) fn snapshot(&self, place: Option<&Place>) -> Arc<Snapshot> {
+        let listeners = place.map(|place| Arc::new(self.listener(place)));
+        Arc::new(Snapshot {
+            generation: 0,
+            listeners: listeners.into_iter().collect(),
+            clusters: Vec::new(),
+            trusted_proxies: TrustedProxies::default(),
+            access: None,
+        })
+    }
+
+    fn listener(&self, place: &Place) -> ListenerPlan {
+        ListenerPlan {
+            name: "admin".to_owned(),
+            binding: Arc::clone(&place.binding),
+            limits: Limits { head: 32 << 10, fields: 100, target: 8 << 10 },
+            timeouts: ServerTimeouts {
+                head: Duration::from_secs(10),
+                idle: Duration::from_secs(60),
+                body: Duration::from_secs(10),
+                write: Duration::from_secs(30),
+            },
+            connections: ConnectionLimits { requests: u64::MAX, total: 256, per_client: u32::MAX },
+            guard: Arc::clone(&place.guard),
+            routes: Arc::clone(&self.routes),
+            meter: self.meters.listener("admin"),
+        }
+    }
+}

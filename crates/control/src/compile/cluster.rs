@@ -1,0 +1,85 @@
+//! Upstreams become plans of clusters, their names resolved.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use sluice_meter::Meters;
+use sluice_model::{ServerAddress, Upstream};
+use sluice_net::Endpoint;
+use sluice_upstream::{ClusterPlan, ClusterSettings, ServerPlan};
+
+/// What a host name resolves to; nothing if that is not known.
+pub(crate) type Addresses<'a> = &'a dyn Fn(&str) -> Vec<IpAddr>;
+
+/// The plan of an upstream; the same object as before if nothing has changed, so that workers keep
+/// what they made of it.
+pub(crate) fn cluster_plan(
+    upstream: &Upstream,
+    addresses: Addresses<'_>,
+    meters: &Meters,
+    before: Option<&Arc<ClusterPlan>>,
+) -> Arc<ClusterPlan> {
+    let settings = settings(upstream);
+    let servers = servers(upstream, addresses);
+    if let Some(before) = before {
+        let same = |(old, new): (&ServerPlan, &(Endpoint, u32))| {
+            (&old.endpoint, old.weight) == (&new.0, new.1)
+        };
+        let unchanged = before.settings == settings
+            && before.servers.len() == servers.len()
+            && before.servers.iter().zip(&servers).all(same);
+        if unchanged {
+            return Arc::clone(before);
+        }
+    }
+    let servers = servers.into_iter().map(|(endpoint, weight)| {
+        let meter = meters.server(&upstream.name, &endpoint.to_string());
+        ServerPlan { endpoint, weight, meter }
+    });
+    Arc::new(ClusterPlan {
+        name: upstream.name.clone(),
+        settings,
+        servers: servers.collect(),
+        meter: meters.upstream(&upstream.name),
+    })
+}
+
+fn settings(upstream: &Upstream) -> ClusterSettings {
+    ClusterSettings {
+        idle_connections: upstream.keepalive.idle,
+        idle_timeout: upstream.keepalive.timeout,
+        connect_timeout: upstream.timeout.connect,
+        read_timeout: upstream.timeout.read,
+        write_timeout: upstream.timeout.write,
+        tunnel_timeout: upstream.timeout.tunnel,
+        retries: upstream.retry.attempts,
+        host: upstream.host.as_ref().map(|host| host.as_bytes().into()),
+    }
+}
+
+/// Places of the servers with their weights. A place that is named twice is one server with the
+/// weight of both: its connections are shared anyhow.
+fn servers(upstream: &Upstream, addresses: Addresses<'_>) -> Vec<(Endpoint, u32)> {
+    let mut servers: Vec<(Endpoint, u32)> = Vec::new();
+    for server in &upstream.servers {
+        for endpoint in endpoints(&server.address, addresses) {
+            match servers.iter_mut().find(|(known, _)| *known == endpoint) {
+                Some((_, weight)) => *weight = weight.saturating_add(server.weight),
+                None => servers.push((endpoint, server.weight)),
+            }
+        }
+    }
+    servers
+}
+
+/// The places a server's address stands for.
+pub(crate) fn endpoints(address: &ServerAddress, addresses: Addresses<'_>) -> Vec<Endpoint> {
+    match address {
+        ServerAddress::Ip(address) => vec![Endpoint::Tcp(*address)],
+        ServerAddress::Unix(path) => vec![Endpoint::Unix(path.clone())],
+        ServerAddress::Name { host, port } => {
+            let found = addresses(host).into_iter();
+            found.map(|ip| Endpoint::Tcp(SocketAddr::new(ip, *port))).collect()
+        }
+    }
+}

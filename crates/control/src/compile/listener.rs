@@ -1,0 +1,37 @@
+//! Listeners: their limits in the words of those who keep them.
+
+use sluice_conn::ServerTimeouts;
+use sluice_engine::ConnectionLimits;
+use sluice_model::{Address, Limits as ModelLimits, ListenerTimeout};
+use sluice_net::Endpoint;
+use sluice_wire::h1::Limits;
+
+pub(crate) fn endpoint(address: &Address) -> Endpoint {
+    match address {
+        Address::Tcp(address) => Endpoint::Tcp(*address),
+        Address::Unix(path) => Endpoint::Unix(path.clone()),
+    }
+}
+
+pub(crate) fn limits(limits: &ModelLimits) -> Limits {
+    let size = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
+    Limits { head: size(limits.head), fields: size(limits.fields), target: size(limits.target) }
+}
+
+pub(crate) fn timeouts(timeout: &ListenerTimeout) -> ServerTimeouts {
+    ServerTimeouts {
+        head: timeout.head,
+        idle: timeout.idle,
+        body: timeout.body,
+        write: timeout.write,
+    }
+}
+
+/// No limit is the largest number.
+pub(crate) fn connection_limits(limits: &ModelLimits) -> ConnectionLimits {
+    ConnectionLimits {
+        requests: limits.requests_per_connection.unwrap_or(u64::MAX),
+        total: limits.connections.unwrap_or(u32::MAX),
+        per_client: limits.connections_per_client.unwrap_or(u32::MAX),
+    }
+}

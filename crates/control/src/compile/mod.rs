@@ -1,0 +1,108 @@
+//! A model becomes what runs, as far as that goes without sockets.
+
+mod answer;
+mod cluster;
+mod listener;
+mod table;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sluice_engine::{Answer, Redirect};
+use sluice_meter::AccessFormat;
+use sluice_model::{AccessLog, Action, Log, Model, ServerAddress};
+use sluice_net::files;
+
+use crate::flaw::Flaw;
+
+pub(crate) use cluster::{cluster_plan, endpoints};
+pub(crate) use listener::{connection_limits, endpoint, limits, timeouts};
+pub(crate) use table::PreparedTable;
+
+/// A configuration of which everything but the world is known to work.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// What each route does, in the order of the model.
+    pub(crate) actions: Vec<PreparedAction>,
+    /// Tables of routes, each for one or more listeners.
+    pub(crate) tables: Vec<PreparedTable>,
+    /// The form of access-log lines; `None` = off.
+    pub(crate) access: Option<Arc<AccessFormat>>,
+}
+
+/// What a route does.
+#[derive(Debug)]
+pub(crate) enum PreparedAction {
+    Respond(Answer),
+    Redirect(Redirect),
+    Proxy(usize),
+    Health,
+}
+
+/// Compiles everything that needs no socket; reads the files of answers.
+pub(crate) fn prepare(model: &Model) -> Result<Prepared, Vec<Flaw>> {
+    let mut flaws = Vec::new();
+    let mut actions = Vec::new();
+    for route in &model.routes {
+        match prepare_action(&route.action) {
+            Ok(action) => actions.push(action),
+            Err(message) => flaws.push(Flaw::new(route_element(&route.name), message)),
+        }
+    }
+    let tables = table::prepare_tables(model, &mut flaws);
+    let access = prepare_access(&model.log, &mut flaws);
+    match flaws.is_empty() {
+        true => Ok(Prepared { actions, tables, access }),
+        false => Err(flaws),
+    }
+}
+
+fn prepare_action(action: &Action) -> Result<PreparedAction, String> {
+    match action {
+        Action::Respond(respond) => answer::answer(respond).map(PreparedAction::Respond),
+        Action::Redirect(redirect) => Redirect::parse(redirect.status, &redirect.to)
+            .map(PreparedAction::Redirect)
+            .map_err(|problem| format!("redirect: {}", problem.0)),
+        Action::Proxy(proxy) => Ok(PreparedAction::Proxy(proxy.upstream)),
+        Action::Health => Ok(PreparedAction::Health),
+    }
+}
+
+fn prepare_access(log: &Log, flaws: &mut Vec<Flaw>) -> Option<Arc<AccessFormat>> {
+    let format = match &log.access {
+        AccessLog::Off => return None,
+        AccessLog::Combined => AccessFormat::combined(),
+        AccessLog::Json => AccessFormat::json(),
+        AccessLog::Template(text) => match AccessFormat::template(text) {
+            Ok(format) => format,
+            Err(error) => {
+                flaws.push(Flaw::new("log.access", error.to_string()));
+                return None;
+            }
+        },
+    };
+    if let Some(file) = &log.file {
+        let directory = files::directory_of(file);
+        if !files::is_directory(&directory) {
+            let message = format!("there is no directory {}", directory.display());
+            flaws.push(Flaw::new("log.file", message).with_help("create it before the start"));
+        }
+    }
+    Some(Arc::new(format))
+}
+
+/// How a route is called in messages.
+pub(crate) fn route_element(name: &str) -> String {
+    format!("route \"{name}\"")
+}
+
+/// The host names a configuration needs resolved.
+pub(crate) fn host_names(model: &Model) -> BTreeSet<String> {
+    let servers = model.upstreams.iter().flat_map(|upstream| &upstream.servers);
+    servers
+        .filter_map(|server| match &server.address {
+            ServerAddress::Name { host, .. } => Some(host.clone()),
+            ServerAddress::Ip(_) | ServerAddress::Unix(_) => None,
+        })
+        .collect()
+}

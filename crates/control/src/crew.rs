@@ -1,0 +1,107 @@
+//! The threads that serve: the workers, and one for the admin listener.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use sluice_engine::{Order, Snapshot, WorkerParts, run_worker};
+use sluice_meter::Meters;
+use sluice_net::process::start_thread;
+use sluice_net::{LogWriter, Post, mailbox, run};
+
+use crate::event::{Event, Thread};
+
+/// How long a worker may take to answer. It does so between two turns of its loop, which take
+/// milliseconds.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The mailboxes of the threads that serve.
+pub(crate) struct Crew {
+    workers: Vec<Post<Order>>,
+    admin: Post<Order>,
+}
+
+/// What threads are started with.
+pub(crate) struct CrewParts {
+    pub(crate) workers: usize,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) admin_meters: Arc<Meters>,
+    pub(crate) fault_log: LogWriter,
+    /// Where the end of a thread is told.
+    pub(crate) events: Sender<Event>,
+}
+
+impl Crew {
+    /// Starts the threads, which serve nothing yet.
+    pub(crate) fn start(parts: &CrewParts) -> io::Result<Self> {
+        let workers = (0..parts.workers)
+            .map(|index| start(parts, Thread::Worker(index), &parts.meters))
+            .collect::<io::Result<_>>()?;
+        let admin = start(parts, Thread::Admin, &parts.admin_meters)?;
+        Ok(Self { workers, admin })
+    }
+
+    /// Has every worker serve under this snapshot; what went wrong, if anything.
+    pub(crate) fn apply(&self, snapshot: &Arc<Snapshot>) -> Vec<String> {
+        apply(&self.workers, snapshot)
+    }
+
+    /// The same for the admin thread.
+    pub(crate) fn apply_admin(&self, snapshot: &Arc<Snapshot>) -> Vec<String> {
+        apply(std::slice::from_ref(&self.admin), snapshot)
+    }
+
+    /// Workers finish what they have, within so long, and end.
+    pub(crate) fn drain(&self, limit: Duration) {
+        self.workers.iter().for_each(|worker| worker.send(Order::Drain(limit)));
+    }
+
+    /// The admin thread ends.
+    pub(crate) fn end_admin(&self) {
+        // Whoever asks for /readyz at this moment still gets the answer.
+        self.admin.send(Order::Drain(Duration::from_millis(200)));
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.workers.len()
+    }
+}
+
+fn start(parts: &CrewParts, thread: Thread, meters: &Arc<Meters>) -> io::Result<Post<Order>> {
+    let (post, orders) = mailbox();
+    let (name, index) = match thread {
+        Thread::Worker(index) => (format!("sluice-{index}"), index),
+        Thread::Admin => ("sluice-admin".to_owned(), 0),
+    };
+    let meters = Arc::clone(meters);
+    let fault_log = parts.fault_log.clone();
+    let events = parts.events.clone();
+    start_thread(
+        &name,
+        move || run(run_worker(WorkerParts { index, meters, fault_log, orders })),
+        // If the supervisor is gone, so is the program.
+        move |end| drop(events.send(Event::Ended(thread, end))),
+    )?;
+    Ok(post)
+}
+
+fn apply(posts: &[Post<Order>], snapshot: &Arc<Snapshot>) -> Vec<String> {
+    let (sender, answers) = channel();
+    for post in posts {
+        post.send(Order::Apply(Arc::clone(snapshot), sender.clone()));
+    }
+    drop(sender);
+    let mut problems = Vec::new();
+    for _ in posts {
+        match answers.recv_timeout(ANSWER) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => problems.push(format!("a worker cannot open a listener: {error}")),
+            Err(_) => {
+                problems.push("a worker does not answer".to_owned());
+                break;
+            }
+        }
+    }
+    problems
+}

@@ -1,0 +1,200 @@
+//! What outlives a reload: sockets, who is connected, the log's thread.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use sluice_engine::ConnectionGuard;
+use sluice_model::{Log, Model, Origin};
+use sluice_net::process::ensure_unclaimed;
+use sluice_net::{Binding, Endpoint, LogCounts, LogTarget, LogWriter};
+
+use crate::compile::{Prepared, endpoint};
+use crate::flaw::{Flaw, plain};
+
+/// An address we listen at, and who is connected there.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) binding: Arc<Binding>,
+    pub(crate) guard: Arc<ConnectionGuard>,
+}
+
+/// What makes two places the same: the address. A free port is another one for each listener, so it
+/// goes by the name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct PlaceKey {
+    endpoint: Endpoint,
+    listener: Option<String>,
+}
+
+impl PlaceKey {
+    fn new(endpoint: &Endpoint, listener: &str) -> Self {
+        let free_port = matches!(endpoint, Endpoint::Tcp(address) if address.port() == 0);
+        Self { endpoint: endpoint.clone(), listener: free_port.then(|| listener.to_owned()) }
+    }
+}
+
+/// Everything of the world a configuration needs, opened.
+#[derive(Debug, Default)]
+pub(crate) struct Estate {
+    places: HashMap<PlaceKey, Place>,
+    admin: Option<(Endpoint, Place)>,
+    log: Option<(LogTarget, LogWriter)>,
+}
+
+/// What opening came to.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// To take the place of the estate before.
+    pub(crate) estate: Estate,
+    /// What is not there, but not needed either.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Estate {
+    /// Opens what `model` needs and is not open yet. Nothing of `self` is closed before the new estate
+    /// has taken its place, and what was opened in vain is closed again.
+    pub(crate) fn open(
+        &self,
+        model: &Model,
+        prepared: &Prepared,
+        opening: &Opening<'_>,
+    ) -> Result<Opened, Vec<Flaw>> {
+        let mut flaws = Vec::new();
+        let mut estate = Self::default();
+        for listener in &model.listeners {
+            let element = format!("listener \"{}\"", listener.name);
+            let key = PlaceKey::new(&endpoint(&listener.address), &listener.name);
+            match self.place(&key, opening.workers) {
+                Ok(place) => drop(estate.places.insert(key, place)),
+                Err(error) => flaws.push(bind_flaw(element, &key.endpoint, &error)),
+            }
+        }
+        let mut warnings = Vec::new();
+        match self.open_admin(model) {
+            Ok(admin) => estate.admin = admin,
+            Err(flaw) if model.admin.origin == Origin::Default => {
+                warnings.push(format!("{flaw}; going on without the admin listener"));
+            }
+            Err(flaw) => flaws.push(flaw),
+        }
+        if prepared.access.is_some() {
+            match self.open_log(&model.log, opening.log_counts) {
+                Ok(log) => estate.log = Some(log),
+                Err(flaw) => flaws.push(flaw),
+            }
+        }
+        match flaws.is_empty() {
+            true => Ok(Opened { estate, warnings }),
+            false => Err(flaws),
+        }
+    }
+
+    /// The place there is already, or a new one.
+    fn place(&self, key: &PlaceKey, workers: usize) -> io::Result<Place> {
+        match self.places.get(key) {
+            Some(place) => Ok(place.clone()),
+            None => self.bind(&key.endpoint, workers),
+        }
+    }
+
+    fn bind(&self, endpoint: &Endpoint, workers: usize) -> io::Result<Place> {
+        // SO_REUSEPORT would let two programs of one user share a port without a word, each
+        // getting half of the connections.
+        if let Endpoint::Tcp(address) = endpoint
+            && !self.has_port(address.port())
+        {
+            ensure_unclaimed(*address)?;
+        }
+        let binding = Arc::new(Binding::bind(endpoint, workers)?);
+        Ok(Place { binding, guard: Arc::new(ConnectionGuard::new()) })
+    }
+
+    /// Whether we have this port at one address or another; then a claim found may be our own.
+    fn has_port(&self, port: u16) -> bool {
+        let admin = self.admin.iter().map(|(_, place)| place);
+        self.places.values().chain(admin).any(|place| {
+            matches!(place.binding.endpoint(), Endpoint::Tcp(address) if address.port() == port)
+        })
+    }
+
+    fn open_admin(&self, model: &Model) -> Result<Option<(Endpoint, Place)>, Flaw> {
+        let Some(address) = &model.admin.address else { return Ok(None) };
+        let wanted = endpoint(address);
+        let known = self.admin.as_ref().filter(|(endpoint, _)| *endpoint == wanted);
+        let place = match known {
+            Some((_, place)) => Ok(place.clone()),
+            // One worker serves it.
+            None => self.bind(&wanted, 1),
+        };
+        match place {
+            Ok(place) => Ok(Some((wanted, place))),
+            Err(error) => Err(bind_flaw("admin.address".to_owned(), &wanted, &error)),
+        }
+    }
+
+    fn open_log(&self, log: &Log, counts: &Arc<LogCounts>) -> Result<(LogTarget, LogWriter), Flaw> {
+        let target = match &log.file {
+            Some(path) => LogTarget::File(path.clone()),
+            None => LogTarget::Stdout,
+        };
+        if let Some((known, writer)) = self.log.as_ref().filter(|(known, _)| *known == target) {
+            return Ok((known.clone(), writer.clone()));
+        }
+        match LogWriter::start(target.clone(), Arc::clone(counts)) {
+            Ok(writer) => Ok((target, writer)),
+            Err(error) => {
+                let path = log
+                    .file
+                    .as_ref()
+                    .map_or("standard output".into(), |path| path.display().to_string());
+                Err(Flaw::new("log.file", format!("cannot open {path}: {}", plain(&error))))
+            }
+        }
+    }
+
+    /// The place of a listener.
+    pub(crate) fn listener(&self, endpoint: &Endpoint, name: &str) -> Option<&Place> {
+        self.places.get(&PlaceKey::new(endpoint, name))
+    }
+
+    /// The place of the admin listener.
+    pub(crate) fn admin(&self) -> Option<&Place> {
+        self.admin.as_ref().map(|(_, place)| place)
+    }
+
+    /// The writer of the access log.
+    pub(crate) fn log(&self) -> Option<&LogWriter> {
+        self.log.as_ref().map(|(_, writer)| writer)
+    }
+
+    /// Whether a binding is one of ours.
+    pub(crate) fn holds(&self, binding: &Arc<Binding>) -> bool {
+        let admin = self.admin.iter().map(|(_, place)| place);
+        self.places.values().chain(admin).any(|place| Arc::ptr_eq(&place.binding, binding))
+    }
+}
+
+/// What opening needs to know besides the model.
+pub(crate) struct Opening<'a> {
+    /// Worker threads that will listen.
+    pub(crate) workers: usize,
+    /// Where the access log counts its lines.
+    pub(crate) log_counts: &'a Arc<LogCounts>,
+}
+
+fn bind_flaw(element: String, endpoint: &Endpoint, error: &io::Error) -> Flaw {
+    let flaw = Flaw::new(element, format!("cannot listen on {endpoint}: {}", plain(error)));
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            flaw.with_help("another program listens there; stop it, or choose another address")
+        }
+        io::ErrorKind::PermissionDenied if matches!(endpoint, Endpoint::Tcp(_)) => {
+            flaw.with_help("ports below 1024 need a privilege: CAP_NET_BIND_SERVICE, or root")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            flaw.with_help("this machine has no such address; 0.0.0.0 stands for all it has")
+        }
+        _ => flaw,
+    }
+}

@@ -1,0 +1,28 @@
+//! What the supervisor hears of.
+
+use sluice_engine::Drained;
+use sluice_net::process::End;
+use sluice_net::resolve::Resolution;
+use sluice_net::signals::Signal;
+
+/// Something happened that the supervisor has to act on.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// Somebody outside asked for something.
+    Signal(Signal),
+    /// The file of the configuration is another one.
+    FileChanged,
+    /// A name server answered, or did not.
+    Resolved(Resolution),
+    /// A thread that should run as long as the program ended.
+    Ended(Thread, End<std::io::Result<Drained>>),
+}
+
+/// A thread that serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thread {
+    /// The worker of this number.
+    Worker(usize),
+    /// The one of the admin listener.
+    Admin,
+}

@@ -1,0 +1,291 @@
+//! The program's life: start, act on events one at a time, drain.
+
+mod configure;
+mod drain;
+mod shown;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use sluice_engine::Snapshot;
+use sluice_meter::Name;
+use sluice_model::{Model, Style};
+use sluice_net::process::{End, cpus, notify_service_manager, uptime};
+use sluice_net::signals::{Signal, watch_signals};
+use sluice_net::watch::watch_file;
+use sluice_net::{LogCounts, LogTarget, LogWriter};
+
+use crate::admin::{AdminPage, AdminSite};
+use crate::compile::cluster_plan;
+use crate::crew::{Crew, CrewParts};
+use crate::document::{ConfigError, ConfigSource};
+use crate::estate::Estate;
+use crate::event::{Event, Thread};
+use crate::flaw::plain;
+use crate::names::{Message, Names};
+use crate::status::{Phase, Status};
+use crate::voice::Voice;
+
+use configure::Cause;
+
+/// What the program is started with.
+pub struct Launch {
+    /// Where the configuration comes from.
+    pub source: ConfigSource,
+    /// Worker threads, whatever the configuration says.
+    pub workers: Option<usize>,
+    /// How problems are shown on standard error.
+    pub style: Style,
+    /// The pages of the admin listener.
+    pub pages: fn(&Arc<Status>) -> Vec<AdminPage>,
+}
+
+/// Why the program ended with something to complain about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The configuration it was started with cannot be used.
+    Config(ConfigError),
+    /// The world does not have what it needs, or a thread was lost. In full, with a newline at the
+    /// end.
+    Runtime(String),
+}
+
+/// Runs until it is told to stop, and has stopped.
+///
+/// # Errors
+/// If it could not start, or had to end.
+pub fn run(launch: Launch) -> Result<(), Failure> {
+    // Counts from here.
+    let _ = uptime();
+    let (sender, events) = channel();
+    let fault_log = LogWriter::start(LogTarget::Stderr, Arc::new(LogCounts::default()))
+        .map_err(|error| Failure::Runtime(format!("error: cannot write: {error}\n")))?;
+    let voice = Voice::new(fault_log.clone(), launch.style);
+    let result = start_and_serve(launch, (sender, events), (&voice, &fault_log));
+    // What was said last is what matters most.
+    drain::flush(&fault_log);
+    result
+}
+
+fn start_and_serve(
+    launch: Launch,
+    (sender, events): (Sender<Event>, Receiver<Event>),
+    (voice, fault_log): (&Voice, &LogWriter),
+) -> Result<(), Failure> {
+    let document = launch.source.read().map_err(Failure::Config)?;
+    let model = document.parse().map_err(Failure::Config)?;
+    let prepared = crate::compile::prepare(&model)
+        .map_err(|flaws| Failure::Config(ConfigError::Unusable(flaws)))?;
+    let workers = launch.workers.or(model.workers).unwrap_or_else(cpus);
+    let status = Status::new(workers);
+    let site = AdminSite::build((launch.pages)(&status))
+        .map_err(|error| Failure::Runtime(format!("error: admin pages: {error}\n")))?;
+    let opened = Estate::default()
+        .open(&model, &prepared, &configure::opening(&status))
+        .map_err(|flaws| Failure::Runtime(ConfigError::Unusable(flaws).render(voice.style())))?;
+    // Before threads are started, which would keep the signals' usual effect for a moment longer.
+    listen_to_signals(&sender)?;
+    let crew = Crew::start(&CrewParts {
+        workers,
+        meters: Arc::clone(status.meters()),
+        admin_meters: Arc::clone(&site.meters),
+        fault_log: fault_log.clone(),
+        events: sender.clone(),
+    })
+    .map_err(|error| lost("a worker thread cannot be started", &error))?;
+    let mut supervisor = Supervisor {
+        source: launch.source,
+        fixed_workers: launch.workers.is_some(),
+        voice: voice.clone(),
+        sender,
+        events,
+        deferred: VecDeque::new(),
+        estate: Estate::default(),
+        names: Names::default(),
+        crew,
+        site,
+        status,
+        model,
+        snapshot: Arc::new(Snapshot::empty()),
+        last_text: document.text.clone(),
+    };
+    supervisor.configure(document, prepared, opened)?;
+    supervisor.watch_file();
+    supervisor.status.set_phase(Phase::Serving);
+    supervisor.notify("READY=1");
+    supervisor.voice.say("ready");
+    supervisor.serve()
+}
+
+fn listen_to_signals(sender: &Sender<Event>) -> Result<(), Failure> {
+    let sender = sender.clone();
+    let deliver = move |signal| drop(sender.send(Event::Signal(signal)));
+    watch_signals(deliver).map_err(|error| lost("signals cannot be handled", &error))
+}
+
+fn lost(what: &str, error: &io::Error) -> Failure {
+    Failure::Runtime(format!("error: {what}: {}\n", plain(error)))
+}
+
+/// The thread that has the say, and what it decides on.
+struct Supervisor {
+    source: ConfigSource,
+    /// Whether the number of workers was given on the command line.
+    fixed_workers: bool,
+    voice: Voice,
+    sender: Sender<Event>,
+    events: Receiver<Event>,
+    /// What happened while something else was waited for.
+    deferred: VecDeque<Event>,
+    estate: Estate,
+    names: Names,
+    crew: Crew,
+    site: AdminSite,
+    status: Arc<Status>,
+    /// What is in force.
+    model: Model,
+    snapshot: Arc<Snapshot>,
+    /// The text that was tried last, good or not.
+    last_text: String,
+}
+
+impl Supervisor {
+    fn serve(&mut self) -> Result<(), Failure> {
+        loop {
+            match self.next_event(None) {
+                Some(Event::Signal(Signal::Stop)) => return self.drain(),
+                Some(Event::Signal(Signal::Reload)) => self.reload(Cause::Asked)?,
+                Some(Event::FileChanged) => self.reload(Cause::FileChanged)?,
+                Some(Event::Signal(Signal::ReopenLogs)) => self.reopen_logs(),
+                Some(Event::Resolved(resolution)) => {
+                    if self.take_in(resolution) {
+                        self.apply_names();
+                    }
+                }
+                Some(Event::Ended(thread, end)) => return Err(lost_thread(thread, &end)),
+                // Cannot be: we hold a sender ourselves.
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The next event, deferred ones first; `None` once `limit` has passed.
+    fn next_event(&mut self, limit: Option<Duration>) -> Option<Event> {
+        if let Some(event) = self.deferred.pop_front() {
+            return Some(event);
+        }
+        self.fresh_event(limit)
+    }
+
+    fn fresh_event(&self, limit: Option<Duration>) -> Option<Event> {
+        match limit {
+            None => self.events.recv().ok(),
+            Some(limit) => self.events.recv_timeout(limit).ok(),
+        }
+    }
+
+    fn watch_file(&self) {
+        let Some(path) = self.source.file() else { return };
+        let sender = self.sender.clone();
+        if let Err(error) = watch_file(path, move || drop(sender.send(Event::FileChanged))) {
+            let name = path.display();
+            self.voice.warn(&format!(
+                "changes of {name} go unnoticed ({}); SIGHUP still reloads",
+                plain(&error)
+            ));
+        }
+    }
+
+    /// Takes an answer of a name server in; whether servers changed.
+    fn take_in(&mut self, resolution: sluice_net::resolve::Resolution) -> bool {
+        let news = self.names.on_resolution(resolution);
+        if news.failed {
+            self.status.meters().dns_failures.increment();
+        }
+        match &news.message {
+            Some(Message::Said(text)) => self.voice.say(text),
+            Some(Message::Warned(text)) => self.voice.warn(text),
+            None => {}
+        }
+        news.addresses_changed
+    }
+
+    /// New plans for the upstreams whose names have other addresses, and nothing else.
+    fn apply_names(&mut self) {
+        let clusters = self.clusters();
+        self.snapshot = Arc::new(Snapshot {
+            generation: self.snapshot.generation,
+            listeners: self.snapshot.listeners.clone(),
+            clusters,
+            trusted_proxies: self.snapshot.trusted_proxies.clone(),
+            access: self.snapshot.access.clone(),
+        });
+        self.report(&self.crew.apply(&self.snapshot));
+        self.forget_unused_meters();
+        self.show_upstreams();
+    }
+
+    fn clusters(&self) -> Vec<Arc<sluice_upstream::ClusterPlan>> {
+        let addresses = |host: &str| self.names.addresses(host);
+        let plan = |upstream: &sluice_model::Upstream| {
+            let before = self.snapshot.clusters.iter().find(|plan| plan.name == upstream.name);
+            cluster_plan(upstream, &addresses, self.status.meters(), before)
+        };
+        self.model.upstreams.iter().map(plan).collect()
+    }
+
+    /// Series of what is no longer configured would stand still on the metrics page for ever.
+    fn forget_unused_meters(&self) {
+        let snapshot = &self.snapshot;
+        let cluster = |name: &str| snapshot.clusters.iter().find(|plan| plan.name == name);
+        let routes: std::collections::BTreeSet<&str> =
+            self.model.routes.iter().map(|route| route.name.as_str()).collect();
+        self.status.meters().retain(|name| match name {
+            Name::Route(name) => name == configure::UNMATCHED || routes.contains(name),
+            Name::Upstream(name) => cluster(name).is_some(),
+            Name::Server { upstream, address } => cluster(upstream).is_some_and(|plan| {
+                plan.servers.iter().any(|server| server.endpoint.to_string() == address)
+            }),
+            Name::Listener(name) => snapshot.listeners.iter().any(|plan| plan.name == name),
+        });
+    }
+
+    fn reopen_logs(&self) {
+        match self.estate.log() {
+            Some(writer) => {
+                writer.reopen();
+                self.voice.say("log files reopened");
+            }
+            None => self.voice.say("no log file to reopen"),
+        }
+    }
+
+    /// Says what workers could not do.
+    fn report(&self, problems: &[String]) {
+        problems.iter().for_each(|problem| self.voice.warn(problem));
+    }
+
+    fn notify(&self, state: &str) {
+        if let Err(error) = notify_service_manager(state) {
+            self.voice.warn(&format!("the service manager cannot be told: {}", plain(&error)));
+        }
+    }
+}
+
+fn lost_thread(thread: Thread, end: &End<io::Result<sluice_engine::Drained>>) -> Failure {
+    let name = match thread {
+        Thread::Worker(index) => format!("worker {index}"),
+        Thread::Admin => "the admin thread".to_owned(),
+    };
+    let why = match end {
+        End::Panicked => "panicked".to_owned(),
+        End::Returned(Err(error)) => format!("ended: {error}"),
+        End::Returned(Ok(_)) => "ended without being told to".to_owned(),
+    };
+    Failure::Runtime(format!(
+        "error: {name} {why}; the program ends, because it would serve only a part of its clients\n"
+    ))
+}

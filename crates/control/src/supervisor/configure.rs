@@ -1,0 +1,253 @@
+//! Putting a configuration in force: the first one, and each that follows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sluice_engine::{AccessLog, Action, ListenerPlan, Route, RouteTable, Snapshot, TrustedProxies};
+use sluice_model::Model;
+use sluice_net::process::{cpus, monotonic_micros};
+
+use super::shown::url;
+use super::{Failure, Supervisor};
+use crate::compile::{
+    Prepared, PreparedAction, PreparedTable, connection_limits, endpoint, host_names, limits,
+    prepare, timeouts,
+};
+use crate::document::{ConfigError, Document};
+use crate::estate::{Estate, Opened, Opening};
+use crate::event::Event;
+use crate::health::HealthReport;
+use crate::status::Status;
+
+/// The name under which requests are counted that no route takes.
+pub(super) const UNMATCHED: &str = "(unmatched)";
+
+/// Why a configuration is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Somebody asked for it.
+    Asked,
+    /// Its file is another one.
+    FileChanged,
+}
+
+/// A configuration that could be put in force at once.
+struct Ready {
+    document: Document,
+    model: Model,
+    prepared: Prepared,
+    opened: Opened,
+}
+
+pub(super) fn opening(status: &Status) -> Opening<'_> {
+    Opening { workers: status.workers(), log_counts: status.log_counts() }
+}
+
+impl Supervisor {
+    /// Reads the configuration again. If anything is wrong with it, what is in force stays, all of
+    /// it.
+    pub(super) fn reload(&mut self, cause: Cause) -> Result<(), Failure> {
+        let document = self.source.read();
+        if let (Cause::FileChanged, Ok(document)) = (cause, &document)
+            && document.text == self.last_text
+        {
+            // Somebody asked for it before we noticed, or the file was only touched.
+            return Ok(());
+        }
+        self.notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_micros()));
+        match document.and_then(|document| self.make_ready(document)) {
+            Ok(Ready { document, model, prepared, opened }) => {
+                self.model = model;
+                let name = document.name.clone();
+                self.configure(document, prepared, opened)?;
+                self.status.meters().reloads_ok.increment();
+                let generation = self.snapshot.generation;
+                self.voice.say(&format!("reloaded {name} (generation {generation})"));
+            }
+            Err(error) => {
+                self.status.meters().reloads_failed.increment();
+                self.voice.say(&format!(
+                    "reload failed: {}; the configuration before it stays in force\n{}",
+                    error.summary(),
+                    error.render(self.voice.style())
+                ));
+            }
+        }
+        self.notify("READY=1");
+        Ok(())
+    }
+
+    fn make_ready(&mut self, document: Document) -> Result<Ready, ConfigError> {
+        self.last_text.clone_from(&document.text);
+        let model = document.parse()?;
+        let prepared = prepare(&model).map_err(ConfigError::Unusable)?;
+        let opened = self
+            .estate
+            .open(&model, &prepared, &opening(&self.status))
+            .map_err(ConfigError::Unusable)?;
+        Ok(Ready { document, model, prepared, opened })
+    }
+
+    /// Puts `self.model` in force; everything in it is known to work.
+    pub(super) fn configure(
+        &mut self,
+        document: Document,
+        prepared: Prepared,
+        opened: Opened,
+    ) -> Result<(), Failure> {
+        self.warn(&opened.warnings);
+        self.follow_names();
+        let before = std::mem::replace(&mut self.estate, opened.estate);
+        self.snapshot = Arc::new(self.assemble(prepared));
+        let problems = self.crew.apply(&self.snapshot);
+        if self.snapshot.generation == 1 && !problems.is_empty() {
+            let lines = problems.iter().map(|problem| format!("error: {problem}\n"));
+            return Err(Failure::Runtime(lines.collect()));
+        }
+        self.report(&problems);
+        let admin = self.site.snapshot(self.estate.admin());
+        self.report(&self.crew.apply_admin(&admin));
+        self.forget_unused_meters();
+        self.announce(&before);
+        self.show(document);
+        Ok(())
+    }
+
+    fn warn(&self, warnings: &[String]) {
+        for warning in &self.model.warnings {
+            self.voice.say(&warning.render(self.voice.style()));
+        }
+        warnings.iter().for_each(|warning| self.voice.warn(warning));
+        let (running, wanted) = (self.crew.size(), self.model.workers.unwrap_or_else(cpus));
+        if !self.fixed_workers && running != wanted {
+            self.voice.warn(&format!(
+                "{running} workers are running; workers = {wanted} takes effect at the next start"
+            ));
+        }
+    }
+
+    /// Asks for all names and waits for a first answer to each, but no longer than one question may
+    /// take: a gateway without a name server still serves what needs none.
+    fn follow_names(&mut self) {
+        let sender = self.sender.clone();
+        let deliver = move |resolution| drop(sender.send(Event::Resolved(resolution)));
+        let hosts = host_names(&self.model);
+        if let Err(error) = self.names.follow(&self.model.resolver, hosts, deliver) {
+            self.voice.warn(&format!("names cannot be resolved: {error}"));
+        }
+        let deadline = sluice_net::process::uptime().saturating_add(self.model.resolver.timeout);
+        while self.names.is_waiting() {
+            let left = deadline.saturating_sub(sluice_net::process::uptime());
+            match self.fresh_event(Some(left)) {
+                Some(Event::Resolved(resolution)) => _ = self.take_in(resolution),
+                Some(event) => {
+                    let urgent = matches!(
+                        event,
+                        Event::Ended(..) | Event::Signal(sluice_net::signals::Signal::Stop)
+                    );
+                    self.deferred.push_back(event);
+                    if urgent {
+                        return;
+                    }
+                }
+                None => return,
+            }
+        }
+    }
+
+    fn assemble(&self, prepared: Prepared) -> Snapshot {
+        let generation = self.snapshot.generation + 1;
+        let Prepared { actions, tables, access } = prepared;
+        let routes = self.routes(actions, generation);
+        let access = access.zip(self.estate.log());
+        Snapshot {
+            generation,
+            listeners: self.listeners(tables, &routes),
+            clusters: self.clusters(),
+            trusted_proxies: TrustedProxies::new(self.model.trusted_proxies.clone()),
+            access: access.map(|(format, writer)| AccessLog { format, writer: writer.clone() }),
+        }
+    }
+
+    /// The routes in the order of the model.
+    fn routes(&self, actions: Vec<PreparedAction>, generation: u64) -> Vec<Arc<Route>> {
+        let listeners = || self.model.listeners.iter().map(|it| it.name.clone()).collect();
+        let action = |prepared| match prepared {
+            PreparedAction::Respond(answer) => Action::Respond(answer),
+            PreparedAction::Redirect(redirect) => Action::Redirect(redirect),
+            PreparedAction::Proxy(upstream) => Action::Proxy(upstream),
+            PreparedAction::Health => Action::Report(Arc::new(HealthReport {
+                status: Arc::clone(&self.status),
+                generation,
+                listeners: listeners(),
+            })),
+        };
+        let build = |(route, prepared): (&sluice_model::Route, _)| {
+            Arc::new(Route {
+                name: route.name.clone(),
+                body_limit: route.body_limit.unwrap_or(u64::MAX),
+                action: action(prepared),
+                meter: self.status.meters().route(&route.name),
+            })
+        };
+        self.model.routes.iter().zip(actions).map(build).collect()
+    }
+
+    fn listeners(
+        &self,
+        tables: Vec<PreparedTable>,
+        routes: &[Arc<Route>],
+    ) -> Vec<Arc<ListenerPlan>> {
+        let mut plans = Vec::new();
+        let unmatched = self.status.meters().route(UNMATCHED);
+        for PreparedTable { table, routes: positions, listeners } in tables {
+            let chosen = positions.iter().filter_map(|&at| routes.get(at)).map(Arc::clone);
+            let routes = Arc::new(RouteTable {
+                table,
+                routes: chosen.collect(),
+                unmatched: Arc::clone(&unmatched),
+            });
+            for position in listeners {
+                let Some(listener) = self.model.listeners.get(position) else { continue };
+                let wanted = endpoint(&listener.address);
+                // Every listener of the model was opened.
+                let Some(place) = self.estate.listener(&wanted, &listener.name) else { continue };
+                let plan = ListenerPlan {
+                    name: listener.name.clone(),
+                    binding: Arc::clone(&place.binding),
+                    limits: limits(&listener.limits),
+                    timeouts: timeouts(&listener.timeout),
+                    connections: connection_limits(&listener.limits),
+                    guard: Arc::clone(&place.guard),
+                    routes: Arc::clone(&routes),
+                    meter: self.status.meters().listener(&listener.name),
+                };
+                plans.push((position, Arc::new(plan)));
+            }
+        }
+        plans.sort_by_key(|(position, _)| *position);
+        plans.into_iter().map(|(_, plan)| plan).collect()
+    }
+
+    /// Says where clients can connect that could not before.
+    fn announce(&self, before: &Estate) {
+        let names_before: BTreeSet<String> = self
+            .status
+            .shown()
+            .iter()
+            .flat_map(|it| &it.listeners)
+            .map(|it| it.name.clone())
+            .collect();
+        for plan in &self.snapshot.listeners {
+            if !before.holds(&plan.binding) || !names_before.contains(&plan.name) {
+                let url = url(plan.binding.endpoint());
+                self.voice.say(&format!("listening on {url} ({})", plan.name));
+            }
+        }
+        if let Some(place) = self.estate.admin()
+            && !before.holds(&place.binding)
+        {
+            self.voice.say(&format!("admin on {}", url(place.binding.endpoint())));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What is in force, in the words of those who ask.
+
+use sluice_net::Endpoint;
+use sluice_net::process::wall_clock;
+
+use super::Supervisor;
+use crate::compile::endpoints;
+use crate::document::Document;
+use crate::status::{Shown, ShownListener, ShownServer, ShownUpstream};
+
+/// Where a browser or curl finds an address of ours.
+pub(super) fn url(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Tcp(address) => format!("http://{address}"),
+        Endpoint::Unix(_) => endpoint.to_string(),
+    }
+}
+
+impl Supervisor {
+    /// Shows the configuration that has just come in force.
+    pub(super) fn show(&self, document: Document) {
+        let listeners = self.snapshot.listeners.iter().map(|plan| ShownListener {
+            name: plan.name.clone(),
+            url: url(plan.binding.endpoint()),
+        });
+        self.status.show(Shown {
+            generation: self.snapshot.generation,
+            loaded_at: wall_clock(),
+            document,
+            file: self.source.file().map(|path| path.display().to_string()),
+            listeners: listeners.collect(),
+            upstreams: self.shown_upstreams(),
+        });
+    }
+
+    /// Shows the addresses that names have now.
+    pub(super) fn show_upstreams(&self) {
+        if let Some(shown) = self.status.shown() {
+            let upstreams = self.shown_upstreams();
+            self.status.show(Shown { upstreams, ..Shown::clone(&shown) });
+        }
+    }
+
+    fn shown_upstreams(&self) -> Vec<ShownUpstream> {
+        let meters = self.status.meters();
+        let addresses = |host: &str| self.names.addresses(host);
+        let upstreams = self.model.upstreams.iter().map(|upstream| ShownUpstream {
+            name: upstream.name.clone(),
+            meter: meters.upstream(&upstream.name),
+            servers: upstream
+                .servers
+                .iter()
+                .map(|server| ShownServer {
+                    address: server.address.to_string(),
+                    weight: server.weight,
+                    resolved: endpoints(&server.address, &addresses)
+                        .iter()
+                        .map(Endpoint::to_string)
+                        .map(|place| {
+                            let meter = meters.server(&upstream.name, &place);
+                            (place, meter)
+                        })
+                        .collect(),
+                })
+                .collect(),
+        });
+        upstreams.collect()
+    }
+}

@@ -1,0 +1,1 @@
+//! Tests of the way from a text to a snapshot.

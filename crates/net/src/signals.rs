@@ -1,0 +1,37 @@
+//! Signals from outside, brought to a thread that may do anything.
+
+use std::io;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+
+use crate::process::{End, start_thread};
+
+/// What somebody outside asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGHUP: read the configuration again.
+    Reload,
+    /// SIGTERM or SIGINT: finish what runs, then end.
+    Stop,
+    /// SIGUSR1: open log files again, they were moved away.
+    ReopenLogs,
+}
+
+/// Takes the signals over from now on; `deliver` is called for each, on a thread of its own.
+///
+/// # Errors
+/// If the kernel refuses a handler or the thread.
+pub fn watch_signals(mut deliver: impl FnMut(Signal) + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1])?;
+    let run = move || {
+        for number in signals.forever() {
+            deliver(match number {
+                SIGHUP => Signal::Reload,
+                SIGUSR1 => Signal::ReopenLogs,
+                _ => Signal::Stop,
+            });
+        }
+    };
+    start_thread("sluice-signals", run, |_: End<()>| {})
+}
