@@ -1,12 +1,14 @@
 //! The clock of a worker: read once per turn of the loop, free to ask.
 
 use std::cell::Cell;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::time::{ClockId, clock_gettime};
-
-/// Nanoseconds of the monotonic clock.
+/// Nanoseconds of the monotonic clock since the process first looked at it.
 pub type Nanos = u64;
+
+/// Where the clock begins; the same for all threads.
+static START: OnceLock<Instant> = OnceLock::new();
 
 thread_local! {
     static MONOTONIC: Cell<Nanos> = const { Cell::new(0) };
@@ -35,19 +37,16 @@ pub fn unix_ms() -> u64 {
 /// Reads the clock for the coming turn.
 #[inline]
 pub(crate) fn advance() {
-    let now = read(ClockId::Monotonic);
+    let start = *START.get_or_init(Instant::now);
+    // One second on, so that "a while ago" is never before the beginning.
+    let now = nanos(start.elapsed()).saturating_add(1_000_000_000);
     MONOTONIC.set(now);
-    if now.saturating_sub(WALL_READ_AT.get()) >= WALL_TRUST || WALL_READ_AT.get() == 0 {
-        let wall = i64::try_from(read(ClockId::Realtime) / 1_000_000).unwrap_or(i64::MAX);
-        WALL_OFFSET_MS.set(wall - i64::try_from(now / 1_000_000).unwrap_or(0));
+    if now.saturating_sub(WALL_READ_AT.get()) >= WALL_TRUST {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall_ms = i64::try_from(wall.as_millis()).unwrap_or(i64::MAX);
+        WALL_OFFSET_MS.set(wall_ms - i64::try_from(now / 1_000_000).unwrap_or(0));
         WALL_READ_AT.set(now);
     }
-}
-
-fn read(clock: ClockId) -> Nanos {
-    let time = clock_gettime(clock);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// A duration in the clock's unit; durations beyond 584 years saturate.
