@@ -10,6 +10,7 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
 };
+use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
@@ -141,7 +142,7 @@ async fn ask(
     let limit = settings.timeout;
     let answer = match timeout(limit, resolver.lookup_ip(host)).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => return Err(error.to_string()),
+        Ok(Err(error)) => return Err(in_words(&error)),
         Err(_) => return Err(format!("no answer within {limit:?}")),
     };
     // In one order always: name servers rotate their answers, which changes nothing.
@@ -153,6 +154,21 @@ async fn ask(
     // A TTL of zero with a minimum of zero would ask without a pause.
     let least = settings.min_ttl.max(Duration::from_millis(100));
     Ok((addresses.into_iter().collect(), ttl.clamp(least, settings.max_ttl.max(least))))
+}
+
+/// What went wrong, for somebody who has not read RFC 1035.
+fn in_words(error: &NetError) -> String {
+    if error.is_nx_domain() {
+        return "there is no such name".to_owned();
+    }
+    if error.is_no_records_found() {
+        return "the name has no address".to_owned();
+    }
+    match error {
+        NetError::Timeout => "the name servers do not answer".to_owned(),
+        NetError::NoConnections => "no name server can be reached".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn build(settings: &ResolverSettings) -> Result<TokioResolver, String> {
