@@ -1,5 +1,6 @@
 //! Tasks of the repository: `cargo xtask tidy | generate | bench | gate`.
 
+mod bench;
 mod generate;
 mod tidy;
 
@@ -10,11 +11,14 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
   tidy              check the invariants of the architecture
   generate          write the files that are made from the model
+  bench [OPTION ..] measure Sluice beside nginx and HAProxy, write bench/RESULTS.md
+  gate              assert the instruction counts
 ";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let task = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
     let root = root();
     let result = match task.as_str() {
         "tidy" => tidy::run(&root).and_then(|count| match count {
@@ -22,6 +26,8 @@ fn main() -> ExitCode {
             _ => Err(format!("{count} invariants are broken; exceptions: xtask/exceptions.toml")),
         }),
         "generate" => generate::run(&root),
+        "bench" => bench::run(&root, &rest),
+        "gate" => bench::gate(&root, &rest),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);

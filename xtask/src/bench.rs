@@ -1,0 +1,311 @@
+//! `cargo xtask bench` and `cargo xtask gate`: Sluice beside nginx and HAProxy.
+
+mod load;
+mod measure;
+mod peers;
+mod report;
+mod server;
+
+use std::path::{Path, PathBuf};
+
+use load::{Run, Shape};
+use measure::Spread;
+use peers::{Bench, Peer, Role};
+use report::Row;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use server::{Server, Under};
+
+const DIRECT: f64 = 2_800.0;
+const PROXIED: f64 = 7_500.0;
+const ROUTES: f64 = 1.05;
+const CPU_DIRECT: f64 = 0.96;
+const CPU_PROXIED: f64 = 0.90;
+const PIPELINED: f64 = 5.0;
+const MEMORY: f64 = 1.5;
+/// What the gate lets pass beyond a target: compilers and allocators differ by so much, code should not.
+const MARGIN: f64 = 1.02;
+/// What a count of system calls may be above its target: connections that are opened and closed.
+const CALLS_MARGIN: f64 = 0.05;
+
+const USAGE: &str = "\
+usage: cargo xtask bench [OPTION ...]
+  --only LIST      of instructions, routes, cpu, pipelined, memory, calls (comma-separated)
+  --rounds N       rounds of wrk (5)
+  --seconds N      seconds of each run of wrk (3)
+  --connections N  idle connections (8000)
+  --sluice FILE    the program (target/release/sluice)
+  --no-write       leave bench/RESULTS.md alone
+";
+
+/// What to measure and how long.
+#[derive(Debug)]
+struct Options {
+    only: Option<Vec<String>>,
+    rounds: usize,
+    seconds: u64,
+    connections: usize,
+    sluice: PathBuf,
+    write: bool,
+}
+
+impl Options {
+    fn parse(root: &Path, arguments: &[String]) -> Result<Self, String> {
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+        let sluice = std::env::var_os("SLUICE_BIN").map(PathBuf::from);
+        let mut options = Self {
+            only: None,
+            rounds: 5,
+            seconds: 3,
+            connections: 8_000,
+            sluice: sluice.unwrap_or(target.join("release/sluice")),
+            write: true,
+        };
+        let mut rest = arguments.iter();
+        while let Some(name) = rest.next() {
+            if name == "--no-write" {
+                options.write = false;
+                continue;
+            }
+            let value = rest.next().ok_or(USAGE)?;
+            let number = || value.parse::<usize>().map_err(|_| format!("{name}: {value}"));
+            match name.as_str() {
+                "--only" => options.only = Some(value.split(',').map(String::from).collect()),
+                "--rounds" => options.rounds = number()?.max(1),
+                "--seconds" => options.seconds = number()?.max(1) as u64,
+                "--connections" => options.connections = number()?.max(1),
+                "--sluice" => options.sluice = PathBuf::from(value),
+                _ => return Err(USAGE.to_owned()),
+            }
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.iter().any(|name| name == part))
+    }
+}
+
+type Part = fn(&Bench, &Options) -> Result<Vec<Row>, String>;
+
+/// Runs the measurements, prints the table and writes the page.
+pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
+    let options = Options::parse(root, arguments)?;
+    let mut bench = Bench::new(root, options.sluice.clone())?;
+    raise_descriptor_limit();
+    let mut rows = Vec::new();
+    let parts: [(&str, Part); 6] = [
+        ("instructions", instructions),
+        ("cpu", cpu),
+        ("routes", routes),
+        ("pipelined", pipelined),
+        ("memory", memory),
+        ("calls", calls),
+    ];
+    for (name, part) in parts.into_iter().filter(|(name, _)| options.wants(name)) {
+        eprintln!("{name} ...");
+        match part(&bench, &options) {
+            Ok(measured) => rows.extend(measured),
+            Err(why) => {
+                eprintln!("{name}: {why}");
+                bench.missing.push(format!("{name}: {}", why.lines().next().unwrap_or_default()));
+            }
+        }
+    }
+    print!("{}", report::table(&rows));
+    for line in &bench.missing {
+        println!("left out: {line}");
+    }
+    if options.write {
+        let path = root.join("bench/RESULTS.md");
+        let page = report::page(&bench, &rows, &how(&options));
+        std::fs::write(&path, page).map_err(|e| format!("{}: {e}", path.display()))?;
+        println!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+fn how(options: &Options) -> Vec<String> {
+    let Options { rounds, seconds, connections, .. } = options;
+    vec![
+        "every server with one worker, access log off, kept-alive connections on both sides; Sluice with metrics on"
+            .to_owned(),
+        format!("wrk: {rounds} rounds of {seconds} s, 100 connections, servers in turn; medians, spread in brackets"),
+        "callgrind and strace: 20 000 requests over 50 connections, after a warm-up".to_owned(),
+        format!("memory: {connections} connections with one answered request each"),
+    ]
+}
+
+/// The gate of the tests: instruction counts alone, since they are the same on a busy machine.
+pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
+    let options = Options::parse(root, arguments)?;
+    let mut bench = Bench::new(root, options.sluice)?;
+    if !bench.peers.contains(&Peer::Sluice) {
+        return Err(format!("{} is not there", bench.sluice.display()));
+    }
+    bench.peers = vec![Peer::Sluice];
+    let origin = Server::start(&bench, Peer::Nginx, Role::Origin, Under::Nothing)?;
+    let direct = measure::instructions(&bench, Peer::Sluice, Role::Direct)?;
+    let proxied = measure::instructions(&bench, Peer::Sluice, Role::Proxied(origin.port))?;
+    let ratio = route_ratio(&bench)?;
+    let mut missed = Vec::new();
+    for (what, figure, limit) in [
+        ("user instructions per direct answer", direct, DIRECT),
+        ("user instructions per proxied request", proxied, PROXIED),
+        ("instructions with 10 000 routes against 1", ratio, ROUTES),
+    ] {
+        let allowed = limit * MARGIN;
+        println!("{what}: {figure:.2}, target {limit}, gate at {allowed:.2}");
+        if figure > allowed {
+            missed.push(what);
+        }
+    }
+    if missed.is_empty() { Ok(()) } else { Err(format!("over the limit: {}", missed.join(", "))) }
+}
+
+/// Servers need a descriptor for each idle connection, and so does the client.
+fn raise_descriptor_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+fn origin(bench: &Bench, under: Under<'_>) -> Result<Server, String> {
+    if !bench.peers.contains(&Peer::Nginx) {
+        return Err("the origin is an nginx, which is not there".to_owned());
+    }
+    Server::start(bench, Peer::Nginx, Role::Origin, under)
+}
+
+/// The CPUs for server and load; `None` when there is only one.
+fn load_cpu() -> Option<usize> {
+    std::thread::available_parallelism().ok().filter(|count| count.get() > 1).map(|_| 1)
+}
+
+fn column(peer: Peer) -> usize {
+    Peer::ALL.iter().position(|known| *known == peer).unwrap_or_default()
+}
+
+fn instructions(bench: &Bench, _: &Options) -> Result<Vec<Row>, String> {
+    let origin = origin(bench, Under::Nothing)?;
+    let mut rows = Vec::new();
+    for (what, role, limit) in [
+        ("user instructions per request, direct answer", Role::Direct, DIRECT),
+        ("user instructions per request, proxied", Role::Proxied(origin.port), PROXIED),
+    ] {
+        let mut row = Row::new(what, &format!("at most {limit}"));
+        for peer in &bench.peers {
+            let figure = measure::instructions(bench, *peer, role)?;
+            row.figures[column(*peer)] = format!("{figure:.0}");
+            if *peer == Peer::Sluice {
+                row.reached = Some(figure <= limit);
+            }
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn route_ratio(bench: &Bench) -> Result<f64, String> {
+    let one = measure::instructions(bench, Peer::Sluice, Role::Routes(1))?;
+    let many = measure::instructions(bench, Peer::Sluice, Role::Routes(10_000))?;
+    Ok(many / one)
+}
+
+fn routes(bench: &Bench, _: &Options) -> Result<Vec<Row>, String> {
+    let mut row = Row::new(
+        "direct answer with 10 000 routes, against 1 route (instructions)",
+        &format!("at most {ROUTES}"),
+    );
+    if bench.peers.contains(&Peer::Sluice) {
+        let ratio = route_ratio(bench)?;
+        row.figures[0] = format!("{ratio:.3}");
+        row.reached = Some(ratio <= ROUTES);
+    }
+    Ok(vec![row])
+}
+
+fn shown(spread: Spread) -> String {
+    format!("{:.2} ({:.2}-{:.2})", spread.median, spread.least, spread.most)
+}
+
+fn cpu(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
+    let cpu = load_cpu();
+    let origin = origin(bench, cpu.map_or(Under::Nothing, Under::Cpu))?;
+    let shape = Shape { seconds: options.seconds, cpu, script: None };
+    let mut rows = Vec::new();
+    for (name, role, limit) in
+        [("direct", Role::Direct, CPU_DIRECT), ("proxied", Role::Proxied(origin.port), CPU_PROXIED)]
+    {
+        let rounds = measure::rounds(bench, role, options.rounds, shape)?;
+        let mut ratio = Row::new(
+            &format!("CPU time per request against nginx, {name}"),
+            &format!("at most {limit:.2}"),
+        );
+        let mut micros = Row::new(&format!("CPU time per request in µs, {name}"), "");
+        for peer in &bench.peers {
+            let against = rounds.ratio(*peer, Peer::Nginx, Run::micros);
+            ratio.figures[column(*peer)] = against.map_or("-".to_owned(), shown);
+            let absolute = rounds.of(*peer, Run::micros);
+            micros.figures[column(*peer)] = absolute.map_or("-".to_owned(), shown);
+            if *peer == Peer::Sluice {
+                ratio.reached = against.map(|against| against.median <= limit);
+            }
+        }
+        rows.extend([ratio, micros]);
+    }
+    Ok(rows)
+}
+
+fn pipelined(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
+    let script = bench.root.join("bench/pipeline.lua");
+    let shape = Shape { seconds: options.seconds, cpu: load_cpu(), script: Some(&script) };
+    let rounds = measure::rounds(bench, Role::Direct, options.rounds, shape)?;
+    let per_cpu_second = |run: &Run| run.answers / run.cpu;
+    let mut row = Row::new(
+        "16 requests pipelined, requests per CPU second against nginx",
+        &format!("at least {PIPELINED}"),
+    );
+    for peer in &bench.peers {
+        let against = rounds.ratio(*peer, Peer::Nginx, per_cpu_second);
+        row.figures[column(*peer)] = against.map_or("-".to_owned(), shown);
+        if *peer == Peer::Sluice {
+            row.reached = against.map(|against| against.median >= PIPELINED);
+        }
+    }
+    Ok(vec![row])
+}
+
+fn memory(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
+    let what = format!("KiB per idle kept-alive connection ({})", options.connections);
+    let mut row = Row::new(&what, &format!("at most {MEMORY}"));
+    for peer in &bench.peers {
+        let figure = measure::memory(bench, *peer, options.connections)?;
+        row.figures[column(*peer)] = format!("{figure:.2}");
+        if *peer == Peer::Sluice {
+            row.reached = Some(figure <= MEMORY);
+        }
+    }
+    Ok(vec![row])
+}
+
+fn calls(bench: &Bench, _: &Options) -> Result<Vec<Row>, String> {
+    let origin = origin(bench, Under::Nothing)?;
+    let mut rows = Vec::new();
+    for (name, role, limit) in
+        [("direct", Role::Direct, 2.0), ("proxied", Role::Proxied(origin.port), 4.0)]
+    {
+        let mut row = Row::new(
+            &format!("system calls per request, {name} (and waiting for events)"),
+            &limit.to_string(),
+        );
+        for peer in &bench.peers {
+            let calls = measure::calls(bench, *peer, role)?;
+            row.figures[column(*peer)] = format!("{:.2} (+ {:.2})", calls.work, calls.waiting);
+            if *peer == Peer::Sluice {
+                row.reached = Some(calls.work <= limit + CALLS_MARGIN);
+            }
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}

@@ -1,0 +1,190 @@
+//! The servers that are compared, and the configurations they get.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// Ours.
+    Sluice,
+    /// nginx.
+    Nginx,
+    /// HAProxy.
+    Haproxy,
+}
+
+impl Peer {
+    /// All of them, ours first.
+    pub const ALL: [Self; 3] = [Self::Sluice, Self::Nginx, Self::Haproxy];
+
+    /// How the table names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sluice => "Sluice",
+            Self::Nginx => "nginx",
+            Self::Haproxy => "HAProxy",
+        }
+    }
+}
+
+/// What a server does in a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Answers itself with 13 bytes.
+    Direct,
+    /// Asks an origin on this port.
+    Proxied(u16),
+    /// Answers itself, with so many routes in its table; ours only.
+    Routes(usize),
+    /// Stands behind the proxies; nginx only.
+    Origin,
+}
+
+impl Role {
+    /// The path that is asked for.
+    pub fn path(self) -> &'static str {
+        if matches!(self, Self::Routes(_)) { "/r/5000/exact" } else { "/" }
+    }
+}
+
+/// Where things are, and which servers there are.
+#[derive(Debug)]
+pub struct Bench {
+    /// The repository.
+    pub root: PathBuf,
+    /// Scratch space for configurations, logs and figures.
+    pub scratch: PathBuf,
+    /// Our program.
+    pub sluice: PathBuf,
+    /// What is missing on this machine, in words.
+    pub missing: Vec<String>,
+    /// The servers that can be started.
+    pub peers: Vec<Peer>,
+}
+
+impl Bench {
+    /// Looks what is there.
+    pub fn new(root: &Path, sluice: PathBuf) -> Result<Self, String> {
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+        let scratch = target.join(format!("bench/{}", std::process::id()));
+        fs::create_dir_all(&scratch).map_err(|e| format!("{}: {e}", scratch.display()))?;
+        let mut bench =
+            Self { root: root.to_owned(), scratch, sluice, missing: Vec::new(), peers: Vec::new() };
+        for peer in Peer::ALL {
+            if bench.version(peer).is_some() {
+                bench.peers.push(peer);
+            } else {
+                bench.missing.push(format!("{} is not there and was left out", peer.name()));
+            }
+        }
+        Ok(bench)
+    }
+
+    /// The version a server reports; `None` when it cannot be started.
+    pub fn version(&self, peer: Peer) -> Option<String> {
+        let (program, argument) = match peer {
+            Peer::Sluice => (self.sluice.as_path(), "--version"),
+            Peer::Nginx => (Path::new("nginx"), "-v"),
+            Peer::Haproxy => (Path::new("haproxy"), "-v"),
+        };
+        first_line(Command::new(program).arg(argument))
+    }
+
+    /// Writes a configuration and returns the command that serves it on the port.
+    pub fn command(&self, peer: Peer, role: Role, port: u16) -> Result<Vec<String>, String> {
+        let (folder, name) = match (peer, role) {
+            (Peer::Nginx, Role::Origin) => ("nginx", "origin.conf"),
+            (Peer::Nginx, Role::Direct) => ("nginx", "direct.conf"),
+            (Peer::Nginx, Role::Proxied(_)) => ("nginx", "proxied.conf"),
+            (Peer::Haproxy, Role::Direct) => ("haproxy", "direct.cfg"),
+            (Peer::Haproxy, Role::Proxied(_)) => ("haproxy", "proxied.cfg"),
+            (Peer::Sluice, Role::Direct | Role::Routes(_)) => ("sluice", "direct.toml"),
+            (Peer::Sluice, Role::Proxied(_)) => ("sluice", "proxied.toml"),
+            (peer, role) => {
+                return Err(format!("{} has no configuration for {role:?}", peer.name()));
+            }
+        };
+        let template = self.root.join("bench").join(folder).join(name);
+        let mut text =
+            fs::read_to_string(&template).map_err(|e| format!("{}: {e}", template.display()))?;
+        let place = self.scratch.join(format!("{folder}-{port}"));
+        fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
+        text = text.replace("@PORT@", &port.to_string()).replace("@DIR@", &show(&place));
+        match role {
+            Role::Proxied(origin) => text = text.replace("@ORIGIN@", &origin.to_string()),
+            Role::Routes(count) => text.push_str(&routes(count)),
+            Role::Direct | Role::Origin => {}
+        }
+        let config = place.join(name);
+        fs::write(&config, text).map_err(|e| format!("{}: {e}", config.display()))?;
+        let (config, log) = (show(&config), show(&place.join("error.log")));
+        let words = match peer {
+            Peer::Sluice => vec![show(&self.sluice), "run".to_owned(), "-c".to_owned(), config],
+            Peer::Nginx => ["nginx", "-e", &log, "-c", &config].map(String::from).to_vec(),
+            Peer::Haproxy => ["haproxy", "-db", "-f", &config].map(String::from).to_vec(),
+        };
+        Ok(words)
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
+
+fn show(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Routes of every kind, one of them the one that is asked for.
+fn routes(count: usize) -> String {
+    let mut text = String::new();
+    for number in 0..count {
+        // The route that is asked for stands in every table, also in the one with a single route.
+        let number = if count == 1 { 5000 } else { number };
+        let (host, path) = match number % 10 {
+            1..=3 => (String::new(), format!("/p/{number}/*")),
+            4 | 6 => (String::new(), format!("/u/{number}/{{id}}/x")),
+            7 => (format!("host = \"h{number}.test\"\n"), "/".to_owned()),
+            8 => (format!("host = \"*.w{number}.test\"\n"), "/w/*".to_owned()),
+            _ => (String::new(), format!("/r/{number}/exact")),
+        };
+        text.push_str(&format!(
+            "\n[[route]]\n{host}path = \"{path}\"\nrespond = {{ status = 200, headers = \
+             {{ content-type = \"text/plain\" }}, body = \"Hello, World!\" }}\n"
+        ));
+    }
+    text
+}
+
+/// A port nobody uses now.
+pub fn free_port() -> Result<u16, String> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| format!("no free port: {e}"))?;
+    listener.local_addr().map(|address| address.port()).map_err(|e| e.to_string())
+}
+
+/// The first line a command prints; `None` when it cannot be run or fails.
+pub fn first_line(command: &mut Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    let bytes = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    Some(String::from_utf8_lossy(&bytes).lines().next()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::routes;
+
+    #[test]
+    fn the_route_that_is_asked_for_is_in_every_table() {
+        assert_eq!(routes(1).matches("path = \"/r/5000/exact\"").count(), 1);
+        let many = routes(10_000);
+        assert_eq!(many.matches("path = \"/r/5000/exact\"").count(), 1);
+        assert_eq!(many.matches("[[route]]").count(), 10_000);
+        assert!(many.contains("/p/") && many.contains("{id}") && many.contains("*.w"));
+    }
+}
