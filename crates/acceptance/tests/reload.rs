@@ -190,3 +190,31 @@ fn the_number_of_workers_waits_for_the_next_start() {
     sluice.signal(Signal::Reload);
     sluice.stop();
 }
+
+#[test]
+#[ignore = "a listening socket stays open for as long as a connection remembers its listener"]
+fn a_listener_removed_with_a_busy_connection_can_come_back() {
+    let gate = sluice_testkit::Gate::new();
+    let origin = Origin::start(behaviour::gated(gate.clone(), behaviour::fixed(200, "late")));
+    let route = "[[route]]\npath = \"/\"\nproxy = \"api\"\n";
+    let base = upstream("api", origin.address()) + route;
+    let sluice = Sluice::start(&config(&base));
+    let extra =
+        |address: &str| format!("[[listener]]\nname = \"extra\"\naddress = \"{address}\"\n");
+    sluice.reload(&config(&(extra("127.0.0.1:0") + &base)));
+    let address = sluice.address("extra");
+    let mut busy = ByteScript::connect(&address);
+    busy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(origin.wait_for_requests(1));
+    sluice.reload(&config(&base));
+    assert!(refused(&address));
+    let fixed = extra(address.trim_start_matches("http://"));
+    let said = sluice.reload(&config(&(fixed + &base)));
+    assert!(said.starts_with("reloaded"), "{said}");
+    gate.open();
+    assert_eq!(busy.read_response(Asked::Get).unwrap().text(), "late");
+    for _ in 0..16 {
+        assert_eq!(get(&address, "/").text(), "late");
+    }
+    sluice.stop();
+}

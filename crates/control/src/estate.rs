@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use sluice_engine::ConnectionGuard;
@@ -166,6 +167,14 @@ impl Estate {
     /// The writer of the access log.
     pub(crate) fn log(&self) -> Option<&LogWriter> {
         self.log.as_ref().map(|(_, writer)| writer)
+    }
+
+    /// The file of the access log, if it goes to one.
+    pub(crate) fn log_file(&self) -> Option<(&Path, &LogWriter)> {
+        match &self.log {
+            Some((LogTarget::File(path), writer)) => Some((path, writer)),
+            _ => None,
+        }
     }
 
     /// Whether a binding is one of ours.

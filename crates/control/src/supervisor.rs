@@ -4,7 +4,7 @@ mod configure;
 mod drain;
 mod shown;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use sluice_engine::Snapshot;
 use sluice_meter::Name;
-use sluice_model::{Model, Style};
+use sluice_model::{Model, Style, Upstream};
 use sluice_net::process::{End, cpus, notify_service_manager, uptime};
 use sluice_net::signals::{Signal, watch_signals};
 use sluice_net::watch::watch_file;
 use sluice_net::{LogCounts, LogTarget, LogWriter};
+use sluice_upstream::{ClusterPlan, ServerPlan};
 
 use crate::admin::{AdminPage, AdminSite};
 use crate::compile::cluster_plan;
@@ -190,12 +191,14 @@ impl Supervisor {
     fn watch_file(&self) {
         let Some(path) = self.source.file() else { return };
         let sender = self.sender.clone();
-        if let Err(error) = watch_file(path, move || drop(sender.send(Event::FileChanged))) {
-            let name = path.display();
-            self.voice.warn(&format!(
-                "changes of {name} go unnoticed ({}); SIGHUP still reloads",
+        match watch_file(path, move || drop(sender.send(Event::FileChanged))) {
+            // It may have changed between the moment it was read and this one.
+            Ok(()) => drop(self.sender.send(Event::FileChanged)),
+            Err(error) => self.voice.warn(&format!(
+                "changes of {} go unnoticed ({}); SIGHUP still reloads",
+                path.display(),
                 plain(&error)
-            ));
+            )),
         }
     }
 
@@ -228,10 +231,12 @@ impl Supervisor {
         self.show_upstreams();
     }
 
-    fn clusters(&self) -> Vec<Arc<sluice_upstream::ClusterPlan>> {
+    fn clusters(&self) -> Vec<Arc<ClusterPlan>> {
         let addresses = |host: &str| self.names.addresses(host);
-        let plan = |upstream: &sluice_model::Upstream| {
-            let before = self.snapshot.clusters.iter().find(|plan| plan.name == upstream.name);
+        let before: BTreeMap<&str, &Arc<ClusterPlan>> =
+            self.snapshot.clusters.iter().map(|plan| (plan.name.as_str(), plan)).collect();
+        let plan = |upstream: &Upstream| {
+            let before = before.get(upstream.name.as_str()).copied();
             cluster_plan(upstream, &addresses, self.status.meters(), before)
         };
         self.model.upstreams.iter().map(plan).collect()
@@ -239,27 +244,32 @@ impl Supervisor {
 
     /// Series of what is no longer configured would stand still on the metrics page for ever.
     fn forget_unused_meters(&self) {
-        let snapshot = &self.snapshot;
-        let cluster = |name: &str| snapshot.clusters.iter().find(|plan| plan.name == name);
-        let routes: std::collections::BTreeSet<&str> =
-            self.model.routes.iter().map(|route| route.name.as_str()).collect();
+        let plans = &self.snapshot.clusters;
+        let routes: BTreeSet<&str> = self.model.routes.iter().map(|it| it.name.as_str()).collect();
+        let upstreams: BTreeSet<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+        let places = |plan: &'_ Arc<ClusterPlan>| -> Vec<(String, String)> {
+            let place = |server: &ServerPlan| (plan.name.clone(), server.endpoint.to_string());
+            plan.servers.iter().map(place).collect()
+        };
+        let servers: BTreeSet<(String, String)> = plans.iter().flat_map(places).collect();
+        let listeners = &self.snapshot.listeners;
         self.status.meters().retain(|name| match name {
             Name::Route(name) => name == configure::UNMATCHED || routes.contains(name),
-            Name::Upstream(name) => cluster(name).is_some(),
-            Name::Server { upstream, address } => cluster(upstream).is_some_and(|plan| {
-                plan.servers.iter().any(|server| server.endpoint.to_string() == address)
-            }),
-            Name::Listener(name) => snapshot.listeners.iter().any(|plan| plan.name == name),
+            Name::Upstream(name) => upstreams.contains(name),
+            Name::Server { upstream, address } => {
+                servers.contains(&(upstream.to_owned(), address.to_owned()))
+            }
+            Name::Listener(name) => listeners.iter().any(|plan| plan.name == name),
         });
     }
 
     fn reopen_logs(&self) {
-        match self.estate.log() {
-            Some(writer) => {
+        match self.estate.log_file() {
+            Some((path, writer)) => {
                 writer.reopen();
-                self.voice.say("log files reopened");
+                self.voice.say(&format!("reopened {}", path.display()));
             }
-            None => self.voice.say("no log file to reopen"),
+            None => self.voice.say("there is no log file to be reopened"),
         }
     }
 
@@ -288,4 +298,21 @@ fn lost_thread(thread: Thread, end: &End<io::Result<sluice_engine::Drained>>) ->
     Failure::Runtime(format!(
         "error: {name} {why}; the program ends, because it would serve only a part of its clients\n"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_thread_is_named() {
+        let rows = [
+            (Thread::Worker(3), End::Panicked, "worker 3 panicked"),
+            (Thread::Admin, End::Returned(Err(io::Error::other("no"))), "admin thread ended: no"),
+        ];
+        for (thread, end, part) in rows {
+            let Failure::Runtime(text) = lost_thread(thread, &end) else { panic!("not that") };
+            assert!(text.contains(part) && text.ends_with('\n'), "{text}");
+        }
+    }
 }
