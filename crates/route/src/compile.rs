@@ -2,32 +2,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::condition::Conditions;
+use crate::condition::Further;
 use crate::host::{HostKey, Hosts};
 use crate::method::MethodNames;
 use crate::path::PathKey;
-use crate::site::SiteBuilder;
+use crate::site::{Candidate, NOTHING_FURTHER, SiteBuilder};
 use crate::spec::{BuildError, RouteSpec};
 use crate::table::Table;
 use crate::trie::{narrow, wide};
 
 pub(crate) fn compile(specs: &[RouteSpec]) -> Result<Table, BuildError> {
     let mut methods = MethodNames::default();
-    let mut conditions = Vec::with_capacity(specs.len());
+    let mut further = Vec::new();
     let mut any = SiteBuilder::default();
     let mut named: BTreeMap<HostKey, SiteBuilder> = BTreeMap::new();
     for (index, spec) in specs.iter().enumerate() {
         let problem = |message| BuildError { index, message };
-        conditions.push(Conditions::compile(spec, &mut methods).map_err(problem)?);
         let path = PathKey::parse(&spec.path).map_err(problem)?;
-        let route = narrow(index);
+        let mut candidate = Candidate {
+            methods: methods.set(&spec.methods).map_err(problem)?,
+            route: narrow(index),
+            further: NOTHING_FURTHER,
+        };
+        if let Some(conditions) = Further::compile(spec).map_err(problem)? {
+            candidate.further = narrow(further.len());
+            further.push(conditions);
+        }
         // A set, for a host given twice must not offer its route twice.
         let hosts: Result<BTreeSet<_>, _> = spec.hosts.iter().map(HostKey::parse).collect();
         for host in hosts.map_err(problem)? {
-            named.entry(host).or_default().add(&path, route);
+            named.entry(host).or_default().add(&path, candidate);
         }
         if spec.hosts.is_empty() {
-            any.add(&path, route);
+            any.add(&path, candidate);
         }
     }
     let problem = |(route, message)| BuildError { index: wide(route), message };
@@ -38,5 +45,5 @@ pub(crate) fn compile(specs: &[RouteSpec]) -> Result<Table, BuildError> {
         sites.push(site.build().map_err(problem)?);
     }
     let any = any.build().map_err(problem)?;
-    Ok(Table { hosts, sites, any, conditions, methods })
+    Ok(Table { hosts, sites, any, further, methods })
 }

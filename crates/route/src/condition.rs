@@ -6,23 +6,17 @@ use regex::bytes::Regex;
 use sluice_message::{FieldId, RequestHead};
 
 use crate::client::Clients;
-use crate::method::{MethodNames, MethodSet, is_token};
+use crate::method::is_token;
 use crate::pair::{cookie_pairs, decoded, is_encoded, query_pairs, unquoted};
 use crate::path::regex;
 use crate::spec::{RouteSpec, ValueSpec};
 
-/// The conditions of one route; most have a method at most.
-#[derive(Clone, Debug)]
-pub(crate) struct Conditions {
-    pub(crate) methods: MethodSet,
-    further: Option<Box<Further>>,
-}
-
 /// A name and what its value must be.
 type Named = (Box<[u8]>, ValueTest);
 
+/// What a route asks beyond host, path and method; few routes do.
 #[derive(Clone, Debug)]
-struct Further {
+pub(crate) struct Further {
     headers: Box<[Named]>,
     queries: Box<[Named]>,
     cookies: Box<[Named]>,
@@ -36,9 +30,9 @@ enum ValueTest {
     Present,
 }
 
-impl Conditions {
-    pub(crate) fn compile(spec: &RouteSpec, names: &mut MethodNames) -> Result<Self, String> {
-        let methods = names.set(&spec.methods)?;
+impl Further {
+    /// The further conditions of a route if it has any.
+    pub(crate) fn compile(spec: &RouteSpec) -> Result<Option<Self>, String> {
         for (name, _) in &spec.headers {
             if !is_token(name.as_bytes()) {
                 return Err(format!("'{name}' is no header name"));
@@ -49,21 +43,22 @@ impl Conditions {
             && spec.cookies.is_empty()
             && spec.clients.is_empty();
         if bare {
-            return Ok(Self { methods, further: None });
+            return Ok(None);
         }
-        let further = Further {
+        Ok(Some(Self {
             headers: tests(&spec.headers)?,
             queries: tests(&spec.queries)?,
             cookies: tests(&spec.cookies)?,
             clients: (!spec.clients.is_empty()).then(|| Clients::of(&spec.clients)),
-        };
-        Ok(Self { methods, further: Some(Box::new(further)) })
+        }))
     }
 
-    /// Whether everything but the method fits.
-    #[inline]
+    /// Whether all of them hold.
     pub(crate) fn hold(&self, head: &RequestHead, client: IpAddr) -> bool {
-        self.further.as_ref().is_none_or(|further| further.hold(head, client))
+        self.clients.as_ref().is_none_or(|clients| clients.contain(client))
+            && self.headers.iter().all(|(name, test)| header_holds(head, name, test))
+            && self.queries.iter().all(|(name, test)| query_holds(head.query(), name, test))
+            && self.cookies.iter().all(|(name, test)| cookie_holds(head, name, test))
     }
 }
 
@@ -79,15 +74,6 @@ fn tests(specs: &[(String, ValueSpec)]) -> Result<Box<[Named]>, String> {
             Ok((name.as_bytes().into(), test))
         })
         .collect()
-}
-
-impl Further {
-    fn hold(&self, head: &RequestHead, client: IpAddr) -> bool {
-        self.clients.as_ref().is_none_or(|clients| clients.contain(client))
-            && self.headers.iter().all(|(name, test)| header_holds(head, name, test))
-            && self.queries.iter().all(|(name, test)| query_holds(head.query(), name, test))
-            && self.cookies.iter().all(|(name, test)| cookie_holds(head, name, test))
-    }
 }
 
 /// One line of the field is enough: a client may repeat a field.

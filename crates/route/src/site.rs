@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::RandomState;
 use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
 
+use crate::method::MethodSet;
 use crate::path::{PathKey, regex};
 use crate::trie::{Goal, List, Token, Trie, narrow, wide};
 
@@ -19,24 +20,42 @@ pub(crate) struct Site {
     exact: HashMap<Box<[u8]>, List, RandomState>,
     templates: Trie,
     prefixes: Trie,
+    /// Routes with the prefix `/`. Apart from the trie, because many tables have no other prefix.
+    everything: List,
     regexes: Regexes,
-    /// Indices of routes; every [`List`] is a range of it.
-    order: Box<[u32]>,
+    /// Every [`List`] is a range of it.
+    candidates: Box<[Candidate]>,
 }
+
+/// A route as the search meets it: what nearly every route asks stands right here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) methods: MethodSet,
+    pub(crate) route: u32,
+    /// Index of its further conditions, or [`NOTHING_FURTHER`].
+    pub(crate) further: u32,
+}
+
+/// Marks a route that asks for nothing but host, path and method.
+pub(crate) const NOTHING_FURTHER: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 enum Regexes {
     None,
     /// Cheaper than a set, and searches without allocation.
-    One(Regex, u32),
+    One(Regex, Candidate),
     /// The set and the route of each of its expressions, in the order of the configuration.
-    Many(RegexSet, Box<[u32]>),
+    Many(RegexSet, Box<[Candidate]>),
 }
 
 impl Site {
     /// Offers the routes whose path fits, best first, until `accept` takes one.
     #[inline]
-    pub(crate) fn search(&self, path: &[u8], mut accept: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub(crate) fn search(
+        &self,
+        path: &[u8],
+        mut accept: impl FnMut(&Candidate) -> bool,
+    ) -> Option<u32> {
         if !self.exact.is_empty()
             && let Some(&list) = self.exact.get(path)
             && let Some(route) = self.first(list, &mut accept)
@@ -48,27 +67,44 @@ impl Site {
         {
             return Some(route);
         }
-        if let Some(descent) = self.prefixes.descend(path) {
-            // `/api` is the start `/api/` without its slash, which is longer than the start `/api`.
-            if let Some(route) = self.first(descent.whole(), &mut accept) {
-                return Some(route);
-            }
-            for list in descent.starts() {
-                if let Some(route) = self.first(list, &mut accept) {
-                    return Some(route);
-                }
-            }
+        if !self.prefixes.is_empty()
+            && let Some(route) = self.search_prefixes(path, &mut accept)
+        {
+            return Some(route);
         }
-        self.search_regexes(path, accept)
+        if let Some(route) = self.first(self.everything, &mut accept) {
+            return Some(route);
+        }
+        match self.regexes {
+            Regexes::None => None,
+            _ => self.search_regexes(path, accept),
+        }
     }
 
     #[inline]
-    fn first(&self, list: List, accept: &mut impl FnMut(u32) -> bool) -> Option<u32> {
-        let routes = self.order.get(wide(list.start)..wide(list.end)).unwrap_or_default();
-        routes.iter().copied().find(|&route| accept(route))
+    fn first(&self, list: List, accept: &mut impl FnMut(&Candidate) -> bool) -> Option<u32> {
+        let range = wide(list.start)..wide(list.end);
+        let candidates = self.candidates.get(range).unwrap_or_default();
+        let found = candidates.iter().find(|candidate| accept(candidate));
+        found.map(|candidate| candidate.route)
     }
 
-    fn search_templates(&self, path: &[u8], accept: &mut impl FnMut(u32) -> bool) -> Option<u32> {
+    fn search_prefixes(
+        &self,
+        path: &[u8],
+        accept: &mut impl FnMut(&Candidate) -> bool,
+    ) -> Option<u32> {
+        let descent = self.prefixes.descend(path)?;
+        // `/api` is the start `/api/` without its slash, which is longer than the start `/api`.
+        let whole = std::iter::once(descent.whole());
+        whole.chain(descent.starts()).find_map(|list| self.first(list, accept))
+    }
+
+    fn search_templates(
+        &self,
+        path: &[u8],
+        accept: &mut impl FnMut(&Candidate) -> bool,
+    ) -> Option<u32> {
         let mut floor = 0;
         // Nearly always the first template takes the request; searching again for the next one is
         // what spares us a list of all that fit.
@@ -81,17 +117,20 @@ impl Site {
         None
     }
 
-    #[inline]
-    fn search_regexes(&self, path: &[u8], mut accept: impl FnMut(u32) -> bool) -> Option<u32> {
+    fn search_regexes(
+        &self,
+        path: &[u8],
+        mut accept: impl FnMut(&Candidate) -> bool,
+    ) -> Option<u32> {
         match &self.regexes {
             Regexes::None => None,
-            Regexes::One(regex, route) => {
-                (regex.is_match(path) && accept(*route)).then_some(*route)
+            Regexes::One(regex, candidate) => {
+                (regex.is_match(path) && accept(candidate)).then_some(candidate.route)
             }
-            Regexes::Many(set, routes) => {
+            Regexes::Many(set, candidates) => {
                 let matches = set.matches(path);
-                let mut fitting = matches.iter().filter_map(|at| routes.get(at).copied());
-                fitting.find(|&route| accept(route))
+                let mut fitting = matches.iter().filter_map(|at| candidates.get(at));
+                fitting.find(|candidate| accept(candidate)).map(|candidate| candidate.route)
             }
         }
     }
@@ -100,23 +139,25 @@ impl Site {
 /// The routes of one host while they are collected.
 #[derive(Debug, Default)]
 pub(crate) struct SiteBuilder {
-    exact: BTreeMap<Vec<u8>, Vec<u32>>,
-    templates: BTreeMap<Vec<Token>, Vec<u32>>,
+    exact: BTreeMap<Vec<u8>, Vec<Candidate>>,
+    templates: BTreeMap<Vec<Token>, Vec<Candidate>>,
     prefixes: BTreeMap<Vec<u8>, Prefixed>,
-    regexes: Vec<(String, u32)>,
+    everything: Vec<Candidate>,
+    regexes: Vec<(String, Candidate)>,
 }
 
 #[derive(Debug, Default)]
 struct Prefixed {
-    whole: Vec<u32>,
-    start: Vec<u32>,
+    whole: Vec<Candidate>,
+    start: Vec<Candidate>,
 }
 
 impl SiteBuilder {
-    pub(crate) fn add(&mut self, path: &PathKey, route: u32) {
+    pub(crate) fn add(&mut self, path: &PathKey, route: Candidate) {
         match path {
             PathKey::Exact(path) => self.exact.entry(path.clone()).or_default().push(route),
             PathKey::Template(path) => self.templates.entry(path.clone()).or_default().push(route),
+            PathKey::Prefix(path) if path.is_empty() => self.everything.push(route),
             PathKey::Prefix(path) => {
                 if let Some(bare) = path.strip_suffix(b"/") {
                     self.prefixes.entry(bare.to_vec()).or_default().whole.push(route);
@@ -129,13 +170,14 @@ impl SiteBuilder {
 
     /// The finished site, or the route at fault and why.
     pub(crate) fn build(self) -> Result<Site, (u32, String)> {
-        let mut order = Vec::new();
+        let mut candidates = Vec::new();
         let exact = self.exact.into_iter();
-        let exact = exact.map(|(path, routes)| (path.into(), list(&mut order, &routes))).collect();
-        let templates = rank(self.templates, &mut order);
+        let exact =
+            exact.map(|(path, routes)| (path.into(), list(&mut candidates, &routes))).collect();
+        let templates = rank(self.templates, &mut candidates);
         let prefixes = self.prefixes.into_iter().map(|(path, routes)| {
-            let whole = list(&mut order, &routes.whole);
-            let start = list(&mut order, &routes.start);
+            let whole = list(&mut candidates, &routes.whole);
+            let start = list(&mut candidates, &routes.start);
             (path.into_iter().map(Token::Byte).collect(), Goal { whole, start, rank: 0 })
         });
         let prefixes = Trie::build(prefixes.collect());
@@ -143,20 +185,21 @@ impl SiteBuilder {
             exact,
             templates,
             prefixes,
+            everything: list(&mut candidates, &self.everything),
             regexes: build_regexes(&self.regexes)?,
-            order: order.into(),
+            candidates: candidates.into(),
         })
     }
 }
 
-fn list(order: &mut Vec<u32>, routes: &[u32]) -> List {
-    let start = narrow(order.len());
-    order.extend_from_slice(routes);
-    List { start, end: narrow(order.len()) }
+fn list(candidates: &mut Vec<Candidate>, routes: &[Candidate]) -> List {
+    let start = narrow(candidates.len());
+    candidates.extend_from_slice(routes);
+    List { start, end: narrow(candidates.len()) }
 }
 
 /// More literal segments first; of equally many, the one whose first difference is literal.
-fn rank(templates: BTreeMap<Vec<Token>, Vec<u32>>, order: &mut Vec<u32>) -> Trie {
+fn rank(templates: BTreeMap<Vec<Token>, Vec<Candidate>>, candidates: &mut Vec<Candidate>) -> Trie {
     let mut templates: Vec<_> = templates.into_iter().collect();
     templates.sort_by_cached_key(|(tokens, _)| {
         let segments = tokens.split(|&token| token == Token::Byte(b'/'));
@@ -166,18 +209,18 @@ fn rank(templates: BTreeMap<Vec<Token>, Vec<u32>>, order: &mut Vec<u32>) -> Trie
         (std::cmp::Reverse(literal), parameters)
     });
     let ranked = templates.into_iter().enumerate().map(|(rank, (tokens, routes))| {
-        let whole = list(order, &routes);
+        let whole = list(candidates, &routes);
         (tokens, Goal { whole, start: List::default(), rank: narrow(rank) })
     });
     Trie::build(ranked.collect())
 }
 
-fn build_regexes(regexes: &[(String, u32)]) -> Result<Regexes, (u32, String)> {
+fn build_regexes(regexes: &[(String, Candidate)]) -> Result<Regexes, (u32, String)> {
     match regexes {
         [] => Ok(Regexes::None),
-        [(text, route)] => match regex(text) {
-            Ok(regex) => Ok(Regexes::One(regex, *route)),
-            Err(message) => Err((*route, message)),
+        [(text, candidate)] => match regex(text) {
+            Ok(regex) => Ok(Regexes::One(regex, *candidate)),
+            Err(message) => Err((candidate.route, message)),
         },
         [.., (_, last)] => {
             let set = RegexSetBuilder::new(regexes.iter().map(|(text, _)| text))
@@ -185,8 +228,8 @@ fn build_regexes(regexes: &[(String, u32)]) -> Result<Regexes, (u32, String)> {
                 .size_limit(SET_SIZE)
                 .dfa_size_limit(SET_CACHE)
                 .build()
-                .map_err(|error| (*last, error.to_string()))?;
-            Ok(Regexes::Many(set, regexes.iter().map(|&(_, route)| route).collect()))
+                .map_err(|error| (last.route, error.to_string()))?;
+            Ok(Regexes::Many(set, regexes.iter().map(|&(_, candidate)| candidate).collect()))
         }
     }
 }

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use sluice_message::RequestHead;
 
 use crate::compile::compile;
-use crate::condition::Conditions;
+use crate::condition::Further;
 use crate::host::{HostBuffer, Hosts, host_of};
 use crate::method::{Allow, MethodNames, MethodSet};
-use crate::site::Site;
+use crate::site::{Candidate, NOTHING_FURTHER, Site};
 use crate::spec::{BuildError, RouteSpec};
 use crate::trie::wide;
 
@@ -20,8 +20,7 @@ pub struct Table {
     pub(crate) sites: Vec<Site>,
     /// Routes for any host.
     pub(crate) any: Site,
-    /// By index of the route.
-    pub(crate) conditions: Vec<Conditions>,
+    pub(crate) further: Vec<Further>,
     pub(crate) methods: MethodNames,
 }
 
@@ -52,7 +51,7 @@ impl Table {
         let mut search = Search {
             table: self,
             head,
-            client,
+            client: &client,
             method: self.methods.of(head),
             refused: MethodSet::NONE,
         };
@@ -68,7 +67,7 @@ impl Table {
 struct Search<'t, 'h> {
     table: &'t Table,
     head: &'h RequestHead,
-    client: IpAddr,
+    client: &'h IpAddr,
     method: MethodSet,
     /// Methods of the routes that fit but for the method.
     refused: MethodSet,
@@ -100,16 +99,26 @@ impl Search<'_, '_> {
 
     #[inline]
     fn within(&mut self, site: &Site) -> Option<u32> {
-        site.search(self.head.path(), |route| {
-            let Some(conditions) = self.table.conditions.get(wide(route)) else { return false };
-            let allowed = conditions.methods.meets(self.method);
-            if !conditions.hold(self.head, self.client) {
-                return false;
+        site.search(self.head.path(), |candidate| {
+            let allowed = candidate.methods.meets(self.method);
+            if allowed && candidate.further == NOTHING_FURTHER {
+                return true;
             }
-            if !allowed {
-                self.refused = self.refused.with(conditions.methods);
-            }
-            allowed
+            self.judge(candidate)
         })
+    }
+
+    /// A candidate that asks for more than host and path, or refuses the method.
+    #[inline(never)]
+    fn judge(&mut self, candidate: &Candidate) -> bool {
+        let further = self.table.further.get(wide(candidate.further));
+        if further.is_some_and(|further| !further.hold(self.head, *self.client)) {
+            return false;
+        }
+        let allowed = candidate.methods.meets(self.method);
+        if !allowed {
+            self.refused = self.refused.with(candidate.methods);
+        }
+        allowed
     }
 }

@@ -1,5 +1,8 @@
 //! Tables of routes, requests and the route each is to find.
 
+mod many;
+mod random;
+
 use std::net::IpAddr;
 
 use sluice_message::{Method, RequestHead};
@@ -7,7 +10,7 @@ use sluice_message::{Method, RequestHead};
 use crate::{HostSpec, Match, PathSpec, RouteSpec, Table, ValueSpec};
 
 /// A request head as a decoder would leave it: `METHOD host/path?query`, then field lines.
-pub(crate) fn request(line: &str, fields: &[(&str, &str)]) -> RequestHead {
+fn request(line: &str, fields: &[(&str, &str)]) -> RequestHead {
     let (method, url) = line.split_once(' ').unwrap();
     let slash = url.find('/').unwrap_or(url.len());
     let (host, target) = url.split_at(slash);
@@ -26,7 +29,7 @@ pub(crate) fn request(line: &str, fields: &[(&str, &str)]) -> RequestHead {
 
 /// A route as the configuration writes it: `METHOD,METHOD host,*.host/path`, each part optional but
 /// the path; `/*` at the end makes a prefix, braces a template, `~` before the path an expression.
-pub(crate) fn route(text: &str) -> RouteSpec {
+fn route(text: &str) -> RouteSpec {
     let (methods, url) = text.split_once(' ').unwrap_or(("", text));
     let at = url.find(['/', '~']).unwrap();
     let (hosts, path) = url.split_at(at);
@@ -52,14 +55,14 @@ pub(crate) fn route(text: &str) -> RouteSpec {
     spec
 }
 
-pub(crate) fn table(routes: &[&str]) -> Table {
+fn table(routes: &[&str]) -> Table {
     Table::build(routes.iter().map(|text| route(text)).collect()).unwrap()
 }
 
-pub(crate) const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
 /// The answer as text: an index, `405 METHODS` or `404`.
-pub(crate) fn answer(found: Match<'_>) -> String {
+fn answer(found: Match<'_>) -> String {
     match found {
         Match::Found(index) => index.to_string(),
         Match::MethodNotAllowed(allow) => format!("405 {allow}"),
