@@ -11,7 +11,9 @@ use std::path::Path;
 
 use sluice_acceptance::{config, upstream};
 use sluice_testkit::case::{self, Case, Check, Outcome, Step, Then};
-use sluice_testkit::{Asked, ByteScript, Failure, Origin, Response, Sluice, State, behaviour};
+use sluice_testkit::{
+    Asked, ByteScript, Failure, Malformed, Origin, Response, Sluice, State, behaviour,
+};
 
 const ROUTES: &str = r#"
 [[route]]
@@ -160,13 +162,13 @@ fn play(web: &str, origin: &Origin, case: &Case, pace: Pace) -> Result<(), Strin
             (Step::Continue, _) => await_continue(&mut script)?,
         }
     }
-    let (outcome, answers) = read_answers(&mut script, case)?;
+    let (ends, answers) = read_answers(&mut script, case)?;
     for (index, check) in &case.checks {
         if let Some(answer) = answers.get(*index) {
             examine(answer, check).map_err(|why| format!("answer {}: {why}", index + 1))?;
         }
     }
-    check_end(&mut script, outcome.then, pace)?;
+    check_end(&mut script, &ends, pace)?;
     let complaints = origin.complaints();
     if !complaints.is_empty() {
         return Err(format!("the origin was sent nonsense: {complaints:?}"));
@@ -186,11 +188,11 @@ fn await_continue(script: &mut ByteScript) -> Result<(), String> {
     if text.starts_with("HTTP/1.1 100 ") { Ok(()) } else { Err(format!("no 100: {text:?}")) }
 }
 
-/// Reads answers for as long as an outcome that fits so far wants more of them.
-fn read_answers<'a>(
+/// Reads answers for as long as an outcome that fits so far wants more of them; also the ends that still fit.
+fn read_answers(
     script: &mut ByteScript,
-    case: &'a Case,
-) -> Result<(&'a Outcome, Vec<Response>), String> {
+    case: &Case,
+) -> Result<(Vec<Then>, Vec<Response>), String> {
     let mut fitting: Vec<&Outcome> = case.outcomes.iter().collect();
     let mut answers = Vec::new();
     while fitting.iter().any(|outcome| outcome.statuses.len() > answers.len()) {
@@ -204,20 +206,18 @@ fn read_answers<'a>(
                 }
                 answers.push(answer);
             }
-            Err(Failure::Ended(State::Closed, rest)) if rest.is_empty() => {
-                fitting.retain(|outcome| outcome.statuses.len() == index);
+            Err(Failure::Ended(state, rest)) if rest.is_empty() => {
+                let end = if state == State::Reset { Then::Reset } else { Then::Closed };
+                fitting.retain(|outcome| outcome.statuses.len() == index && outcome.then == end);
                 if fitting.is_empty() {
-                    return Err(format!("closed after {index} answers"));
+                    return Err(format!("{state:?} after {index} answers"));
                 }
             }
             Err(failure) => return Err(failure.to_string()),
         }
     }
-    // Outcomes that differ only in the end of the connection: a closed one is seen, an open one is tried.
-    let closed = fitting.len() > 1 && script.state() != State::Open;
-    let wanted = |outcome: &&&Outcome| (outcome.then == Then::Closed) == closed;
-    let chosen = fitting.iter().find(wanted).or(fitting.first());
-    chosen.map(|outcome| (*outcome, answers)).ok_or_else(|| "no outcome fits".to_owned())
+    let ends: Vec<Then> = fitting.iter().map(|outcome| outcome.then).collect();
+    if ends.is_empty() { Err("no outcome fits".to_owned()) } else { Ok((ends, answers)) }
 }
 
 fn examine(answer: &Response, check: &Check) -> Result<(), String> {
@@ -230,31 +230,42 @@ fn examine(answer: &Response, check: &Check) -> Result<(), String> {
     if well { Ok(()) } else { Err(format!("{check:?} does not hold for {answer:?}")) }
 }
 
-fn check_end(script: &mut ByteScript, then: Then, pace: Pace) -> Result<(), String> {
-    match then {
-        Then::Tunnel => Ok(()),
-        Then::Closed => match script.wait_for_end() {
-            State::Open => Err("not closed in time".to_owned()),
-            // Bytes still on their way when the answer came; only then may a close become a reset.
-            State::Reset if pace == Pace::Whole => Err("reset instead of closed".to_owned()),
-            _ if !script.unread().is_empty() => {
-                Err(format!("more than was asked for: {:?}", script.unread().escape_ascii()))
+fn check_end(script: &mut ByteScript, ends: &[Then], pace: Pace) -> Result<(), String> {
+    if ends.contains(&Then::Tunnel) {
+        return Ok(());
+    }
+    if ends.contains(&Then::Open) {
+        return match probe(script) {
+            // Whether an end was on its way is only known once something was asked.
+            Err(Failure::Ended(_, rest)) if rest.is_empty() && ends.contains(&Then::Closed) => {
+                Ok(())
             }
-            _ => Ok(()),
-        },
-        Then::Open => probe(script),
+            outcome => outcome.map_err(|why| format!("not open: {why}")),
+        };
+    }
+    let state = script.wait_for_end();
+    if !script.unread().is_empty() {
+        return Err(format!("more than was asked for: {:?}", script.unread().escape_ascii()));
+    }
+    match state {
+        State::Open => Err("not closed in time".to_owned()),
+        State::Closed if ends.contains(&Then::Closed) => Ok(()),
+        State::Reset if ends.contains(&Then::Reset) => Ok(()),
+        // Bytes were still on their way when the answer came; only then may a close become a reset.
+        State::Reset if pace == Pace::Pieces => Ok(()),
+        state => Err(format!("{state:?} instead of {ends:?}")),
     }
 }
 
 /// An open connection is one that answers a further request, and with the answer to that request.
-fn probe(script: &mut ByteScript) -> Result<(), String> {
+fn probe(script: &mut ByteScript) -> Result<(), Failure> {
     script.send("GET / HTTP/1.1\r\nHost: probe.test\r\nConnection: close\r\n\r\n");
-    let answer = script.read_response(Asked::Get).map_err(|why| format!("not open: {why}"))?;
-    if answer.status != 200 || answer.body != b"Hello, World!" {
-        return Err(format!("out of step afterwards: {answer:?}"));
+    let answer = script.read_response(Asked::Get)?;
+    let after = script.wait_for_end();
+    let in_step = answer.status == 200 && answer.body == b"Hello, World!";
+    if in_step && after == State::Closed && script.unread().is_empty() {
+        return Ok(());
     }
-    match script.wait_for_end() {
-        State::Closed if script.unread().is_empty() => Ok(()),
-        state => Err(format!("{state:?} after the last request, {:?} unread", script.unread())),
-    }
+    let why = format!("out of step: {after:?} after {answer:?}");
+    Err(Failure::Malformed(Malformed(why), script.unread().to_owned()))
 }

@@ -29,6 +29,8 @@ pub enum Then {
     Open,
     /// FIN.
     Closed,
+    /// RST: the gateway gives up on a client that has gone.
+    Reset,
     /// 101 has made it a tunnel; nothing is looked at afterwards.
     Tunnel,
 }
@@ -164,8 +166,9 @@ impl Case {
         let then = match words.pop() {
             Some("open") => Then::Open,
             Some("closed") => Then::Closed,
+            Some("reset") => Then::Reset,
             Some("tunnel") => Then::Tunnel,
-            _ => return Err("an outcome ends in open, closed or tunnel".to_owned()),
+            _ => return Err("an outcome ends in open, closed, reset or tunnel".to_owned()),
         };
         let mut statuses = Vec::new();
         for word in words {
