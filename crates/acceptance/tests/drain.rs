@@ -86,7 +86,6 @@ fn a_second_signal_ends_at_once() {
 }
 
 #[test]
-#[ignore = "a listening socket stays open for as long as a connection remembers its listener"]
 fn new_connections_are_refused_while_others_finish() {
     let gate = Gate::new();
     let origin = Origin::start(behaviour::gated(gate.clone(), behaviour::fixed(200, "late")));

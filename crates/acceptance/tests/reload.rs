@@ -193,7 +193,6 @@ fn the_number_of_workers_waits_for_the_next_start() {
 }
 
 #[test]
-#[ignore = "a listening socket stays open for as long as a connection remembers its listener"]
 fn a_listener_removed_with_a_busy_connection_can_come_back() {
     let gate = sluice_testkit::Gate::new();
     let origin = Origin::start(behaviour::gated(gate.clone(), behaviour::fixed(200, "late")));

@@ -65,7 +65,8 @@ impl AdminSite {
     fn listener(&self, place: &Place) -> ListenerPlan {
         ListenerPlan {
             name: "admin".to_owned(),
-            binding: Arc::clone(&place.binding),
+            endpoint: place.binding.endpoint().clone(),
+            binding: Arc::downgrade(&place.binding),
             limits: Limits { head: 32 << 10, fields: 100, target: 8 << 10 },
             timeouts: ServerTimeouts {
                 head: Duration::from_secs(10),

@@ -178,9 +178,14 @@ impl Estate {
     }
 
     /// Whether a binding is one of ours.
-    pub(crate) fn holds(&self, binding: &Arc<Binding>) -> bool {
+    pub(crate) fn holds(&self, binding: *const Binding) -> bool {
         let admin = self.admin.iter().map(|(_, place)| place);
-        self.places.values().chain(admin).any(|place| Arc::ptr_eq(&place.binding, binding))
+        self.places.values().chain(admin).any(|place| Arc::as_ptr(&place.binding) == binding)
+    }
+
+    /// Lets go of the listeners' sockets; the admin listener's stays.
+    pub(crate) fn close_listeners(&mut self) {
+        self.places.clear();
     }
 }
 

@@ -357,12 +357,14 @@ impl<'e, 'c> Exchange<'e, 'c> {
         }
         self.status = verdict.status;
         if verdict.reply == Reply::Nobody {
-            return After::Abort;
+            // A client that only closed its sending side sees a plain end, not a reset.
+            return After::Finish;
         }
         let Ok(head) = self.own_head(verdict.status, "text/plain; charset=utf-8") else {
             return After::Abort;
         };
         let persistence = match verdict.persistence {
+            Persistence::KeepAlive if self.downstream.receiver.is_done() => self.persistence(),
             // Content that is half-way through cannot be skipped.
             Persistence::KeepAlive if self.downstream.is_untouched() => {
                 self.persistence_after_content()

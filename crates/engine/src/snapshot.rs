@@ -1,14 +1,14 @@
 //! What runs: compiled, immutable, shared by all workers.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_conn::ServerTimeouts;
 use sluice_message::RequestHead;
 use sluice_meter::{AccessFormat, ListenerMeter, PerWorker, RouteMeter};
-use sluice_net::{Binding, LogWriter};
+use sluice_net::{Binding, Endpoint, LogWriter};
 use sluice_route::Table;
 use sluice_upstream::ClusterPlan;
 use sluice_wire::h1::Limits;
@@ -56,8 +56,11 @@ pub struct AccessLog {
 pub struct ListenerPlan {
     /// Name in the configuration.
     pub name: String,
-    /// The bound sockets; the same object as before a reload if the address stayed.
-    pub binding: Arc<Binding>,
+    /// Where it listens, with the real port.
+    pub endpoint: Endpoint,
+    /// The bound sockets; the same object as before a reload if the address stayed. Requests that are
+    /// still running remember their listener: that must not keep its sockets open.
+    pub binding: Weak<Binding>,
     /// Limits of size for request heads.
     pub limits: Limits,
     /// Limits of time.

@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use sluice_meter::Meters;
-use sluice_net::{Deadline, LogWriter, Mailbox, spawn, wake_all};
+use sluice_net::{Binding, Deadline, LogWriter, Mailbox, spawn, wake_all};
 use sluice_upstream::Cluster;
 
 use crate::Snapshot;
@@ -42,6 +42,12 @@ pub struct WorkerParts {
     pub orders: Mailbox<Order>,
 }
 
+/// A listener that is being accepted from, and what keeps its sockets open.
+struct Open {
+    binding: Arc<Binding>,
+    state: Rc<ListenerState>,
+}
+
 /// How a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
@@ -56,7 +62,7 @@ pub async fn run_worker(parts: WorkerParts) -> Drained {
     let worker = Rc::new(Worker::new(index, meters, FaultLog::new(fault_log), exchanges));
     spawn(sweep(Rc::clone(&worker)));
     spawn(flush_each_turn(Rc::clone(&worker)));
-    let mut listeners = Vec::new();
+    let mut listeners: Vec<Open> = Vec::new();
     while let Some(order) = orders.recv().await {
         match order {
             Order::Apply(snapshot, done) => {
@@ -64,7 +70,7 @@ pub async fn run_worker(parts: WorkerParts) -> Drained {
                 // Control may have given up on us; then nobody wants to know.
                 let _ = done.send(result);
             }
-            Order::Drain(limit) => return worker.drain(&listeners, limit).await,
+            Order::Drain(limit) => return worker.drain(listeners, limit).await,
         }
     }
     Drained { cut_off: worker.connections.get() }
@@ -85,7 +91,7 @@ impl Worker {
     fn apply(
         self: &Rc<Self>,
         snapshot: Arc<Snapshot>,
-        listeners: &mut Vec<Rc<ListenerState>>,
+        listeners: &mut Vec<Open>,
     ) -> io::Result<()> {
         let before = self.view();
         if let Some(log) = &before.snapshot.access {
@@ -112,30 +118,31 @@ impl Worker {
     fn change_listeners(
         self: &Rc<Self>,
         view: &Rc<View>,
-        listeners: &mut Vec<Rc<ListenerState>>,
+        listeners: &mut Vec<Open>,
     ) -> io::Result<()> {
         let plans = &view.snapshot.listeners;
         let mut result = Ok(());
         for plan in plans {
-            let same =
-                |state: &&Rc<ListenerState>| Arc::ptr_eq(&state.plan().binding, &plan.binding);
-            if let Some(state) = listeners.iter().find(same) {
-                state.update(view, plan);
+            // Control lets go of a binding only after no snapshot names it any more.
+            let Some(binding) = plan.binding.upgrade() else { continue };
+            if let Some(open) = listeners.iter().find(|open| Arc::ptr_eq(&open.binding, &binding)) {
+                open.state.update(view, plan);
                 continue;
             }
-            match plan.binding.listener(self.index) {
+            match binding.listener(self.index) {
                 Ok(listener) => {
                     let state = ListenerState::new(view, plan, self.index);
                     spawn(accept_loop(Rc::clone(self), Rc::clone(&state), listener));
-                    listeners.push(state);
+                    listeners.push(Open { binding, state });
                 }
                 Err(error) => result = Err(error),
             }
         }
-        listeners.retain(|state| {
-            let kept = plans.iter().any(|plan| Arc::ptr_eq(&state.plan().binding, &plan.binding));
+        listeners.retain(|open| {
+            let binding = Arc::as_ptr(&open.binding);
+            let kept = plans.iter().any(|plan| plan.binding.as_ptr() == binding);
             if !kept {
-                state.close();
+                open.state.close();
             }
             kept
         });
@@ -144,9 +151,10 @@ impl Worker {
         result
     }
 
-    async fn drain(self: &Rc<Self>, listeners: &[Rc<ListenerState>], limit: Duration) -> Drained {
+    async fn drain(self: &Rc<Self>, listeners: Vec<Open>, limit: Duration) -> Drained {
         self.phase.set(Phase::Draining);
-        listeners.iter().for_each(|state| state.close());
+        listeners.iter().for_each(|open| open.state.close());
+        drop(listeners);
         wake_all();
         // Accept loops empty the kernel's queues before the first look at the count.
         sluice_net::yield_now().await;

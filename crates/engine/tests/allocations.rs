@@ -57,7 +57,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn snapshot(meters: &Meters, binding: Binding) -> Snapshot {
+fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
     let limit = Duration::from_secs(30);
     let answer =
         Answer::new(200, [("content-type", "text/plain")], b"Hello, World!".to_vec()).unwrap();
@@ -72,7 +72,8 @@ fn snapshot(meters: &Meters, binding: Binding) -> Snapshot {
         RouteTable { table, routes: vec![Arc::new(route)], unmatched: meters.route("none") };
     let listener = ListenerPlan {
         name: "web".into(),
-        binding: Arc::new(binding),
+        endpoint: binding.endpoint().clone(),
+        binding: Arc::downgrade(binding),
         limits: Limits { head: 32 * 1024, fields: 100, target: 8 * 1024 },
         timeouts: ServerTimeouts { head: limit, idle: limit, body: limit, write: limit },
         connections: ConnectionLimits { requests: u64::MAX, total: 100, per_client: u32::MAX },
@@ -104,7 +105,8 @@ fn a_kept_alive_request_allocates_nothing() {
         let meters = Meters::new(1);
         let fault_log =
             LogWriter::start(LogTarget::Stderr, Arc::new(LogCounts::default())).unwrap();
-        let snapshot = Arc::new(snapshot(&meters, binding));
+        let binding = Arc::new(binding);
+        let snapshot = Arc::new(snapshot(&meters, &binding));
         post.send(Order::Apply(snapshot, channel().0));
         COUNTED.set(true);
         run(run_worker(WorkerParts { index: 0, meters, fault_log, orders })).unwrap();

@@ -214,7 +214,8 @@ impl Supervisor {
                 let Some(place) = self.estate.listener(&wanted, &listener.name) else { continue };
                 let plan = ListenerPlan {
                     name: listener.name.clone(),
-                    binding: Arc::clone(&place.binding),
+                    endpoint: place.binding.endpoint().clone(),
+                    binding: Arc::downgrade(&place.binding),
                     limits: limits(&listener.limits),
                     timeouts: timeouts(&listener.timeout),
                     connections: connection_limits(&listener.limits),
@@ -239,13 +240,13 @@ impl Supervisor {
             .map(|it| it.name.clone())
             .collect();
         for plan in &self.snapshot.listeners {
-            if !before.holds(&plan.binding) || !names_before.contains(&plan.name) {
-                let url = url(plan.binding.endpoint());
+            if !before.holds(plan.binding.as_ptr()) || !names_before.contains(&plan.name) {
+                let url = url(&plan.endpoint);
                 self.voice.say(&format!("listening on {url} ({})", plan.name));
             }
         }
         if let Some(place) = self.estate.admin()
-            && !before.holds(&place.binding)
+            && !before.holds(Arc::as_ptr(&place.binding))
         {
             self.voice.say(&format!("admin on {}", url(place.binding.endpoint())));
         }

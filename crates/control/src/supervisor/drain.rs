@@ -29,6 +29,8 @@ impl Supervisor {
             "draining: requests under way have {limit:?}; a second signal ends at once"
         ));
         self.crew.drain(limit);
+        // Workers empty the queues of their own sockets before they close them.
+        self.estate.close_listeners();
         let cut_off = self.await_workers(limit.saturating_add(GRACE))?;
         self.crew.end_admin();
         self.await_admin();

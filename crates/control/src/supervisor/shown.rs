@@ -19,10 +19,11 @@ pub(super) fn url(endpoint: &Endpoint) -> String {
 impl Supervisor {
     /// Shows the configuration that has just come in force.
     pub(super) fn show(&self, document: Document) {
-        let listeners = self.snapshot.listeners.iter().map(|plan| ShownListener {
-            name: plan.name.clone(),
-            url: url(plan.binding.endpoint()),
-        });
+        let listeners = self
+            .snapshot
+            .listeners
+            .iter()
+            .map(|plan| ShownListener { name: plan.name.clone(), url: url(&plan.endpoint) });
         self.status.show(Shown {
             generation: self.snapshot.generation,
             loaded_at: wall_clock(),
