@@ -1,0 +1,44 @@
+# make run, make test, make bench: everything else is cargo.
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+SLUICE := $(TARGET)/release/sluice
+XTASK := $(TARGET)/debug/xtask
+STEP := .ci/step
+
+# Tests of the whole program, by file; they run against the release binary.
+ACCEPTANCE := $(patsubst crates/acceptance/tests/%.rs,--test %,$(wildcard crates/acceptance/tests/*.rs))
+
+# --workspace throughout: one set of features, so that no dependency is built twice.
+.PHONY: help run test bench release xtask
+
+help:
+	@echo "make run     build the release binary and start it on examples/quickstart.toml"
+	@echo "make test    install what the tests need, then run them all"
+	@echo "make bench   measure Sluice beside nginx and HAProxy, write bench/RESULTS.md"
+	@echo "cargo xtask  tasks of the repository: tidy, generate, bench, gate"
+
+run: release
+	exec $(SLUICE) run -c examples/quickstart.toml
+
+test:
+	@$(STEP) "tools" .ci/tools nginx:nginx haproxy:haproxy wrk:wrk h2load:nghttp2-client \
+		valgrind:valgrind strace:strace curl:curl
+	@$(STEP) "format" $(CARGO) fmt --all --check
+	@$(STEP) "clippy" $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	@$(STEP) "xtask" $(MAKE) --no-print-directory xtask
+	@$(STEP) "tidy" $(XTASK) tidy
+	@$(STEP) "unit tests and fuzz corpus" $(CARGO) test --locked --workspace --exclude sluice-acceptance
+	@$(STEP) "release build" $(MAKE) --no-print-directory release
+	@SLUICE_BIN=$(abspath $(SLUICE)) $(STEP) "acceptance tests" \
+		$(CARGO) test --locked --workspace $(ACCEPTANCE)
+	@SLUICE_BIN=$(abspath $(SLUICE)) $(STEP) "instruction gate" $(XTASK) gate
+
+bench: release xtask
+	$(XTASK) bench
+
+release:
+	$(CARGO) build --locked --release -p sluice
+
+xtask:
+	$(CARGO) build --locked --workspace --bin xtask
