@@ -136,6 +136,7 @@ impl Exchange<'_, '_> {
         };
         let _active = Active::new(cluster, server);
         upstream.send_head(self.request, upgrade);
+        upload.restart(self.request);
         let begun = now();
         self.await_answer(cluster, &mut upstream, upload).await?;
         let nanos = now().saturating_sub(begun);
@@ -336,6 +337,16 @@ enum UploadState {
     Refused(FaultKind),
 }
 
+impl UploadState {
+    /// Where every try begins.
+    const fn first(request: &RequestHead) -> Self {
+        match request.body {
+            BodyLength::Empty | BodyLength::Known(0) => Self::Flushing,
+            _ => Self::Running,
+        }
+    }
+}
+
 /// What a proxied request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
@@ -365,11 +376,13 @@ impl Waiting {
 
 impl Upload {
     fn new(request: &RequestHead, limit: u64) -> Self {
-        let state = match request.body {
-            BodyLength::Empty | BodyLength::Known(0) => UploadState::Flushing,
-            _ => UploadState::Running,
-        };
-        Self { state, begun: false, limit }
+        Self { state: UploadState::first(request), begun: false, limit }
+    }
+
+    /// For another try, which happens only before any content has left: the head waits in the output
+    /// of a new connection, however far the try before had come.
+    fn restart(&mut self, request: &RequestHead) {
+        self.state = UploadState::first(request);
     }
 
     fn is_done(&self) -> bool {
