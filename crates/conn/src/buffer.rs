@@ -50,7 +50,17 @@ impl Buffer {
         if self.start == self.bytes.len() {
             self.start = 0;
             self.bytes.clear();
+        } else if self.start >= LARGE && self.start >= self.len() {
+            self.move_to_front();
         }
+    }
+
+    /// Output that is never quite taken would grow without end if consumed bytes stayed before it.
+    /// What is moved is never more than what was consumed since the last time.
+    #[cold]
+    fn move_to_front(&mut self) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
     }
 
     /// Gives the memory back if there is no content: for whoever is going to wait.
@@ -125,4 +135,21 @@ pub(crate) enum Pressure {
     #[default]
     Low,
     High,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_never_quite_consumed_does_not_pile_up() {
+        let mut buffer = Buffer::new();
+        buffer.tail().extend_from_slice(b"lag");
+        for turn in 0_u8..=255 {
+            buffer.tail().extend_from_slice(&[turn; 32 * 1024]);
+            buffer.consume(32 * 1024);
+            assert_eq!(buffer.content(), [turn; 3].as_slice());
+            assert!(buffer.bytes.capacity() <= 4 * LARGE, "{}", buffer.bytes.capacity());
+        }
+    }
 }
