@@ -75,6 +75,12 @@ impl Sender {
         self.output.len()
     }
 
+    /// Whether so much output waits that no more should be made.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.output.len() >= ENOUGH
+    }
+
     /// Takes as much of `piece` as it can without piling up output, and says how much.
     ///
     /// # Errors
@@ -88,7 +94,7 @@ impl Sender {
         if piece.len() >= DIRECT && self.body != BodyLength::Framed {
             return self.poll_direct(stream, cx, piece);
         }
-        if self.output.len() >= ENOUGH {
+        if self.is_full() {
             ready!(self.poll_flush(stream, cx))?;
         }
         self.push(piece);

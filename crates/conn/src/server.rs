@@ -36,6 +36,9 @@ pub enum HeadArrival {
     Idle,
     /// The client closed, between requests.
     End,
+    /// The client does not take the answers it has got so far, or is gone: nobody is there to be
+    /// told of it.
+    Deaf(Fault),
 }
 
 /// A client's connection while it has something to say.
@@ -103,6 +106,12 @@ impl<'c> Downstream<'c> {
         self.sender.restart_count();
         self.started = now();
         loop {
+            // Small requests may ask for large answers: no more are begun than are taken.
+            if self.sender.is_full()
+                && let Err(fault) = self.flush().await
+            {
+                return Ok(HeadArrival::Deaf(fault));
+            }
             if !self.receiver.input().is_empty() {
                 match decode_request(self.receiver.input(), limits, head) {
                     Ok(Decoded::Complete { consumed }) => {
@@ -114,7 +123,13 @@ impl<'c> Downstream<'c> {
                 }
             }
             if self.sender.waiting() > 0 {
-                self.flush().await?;
+                if let Err(fault) = self.flush().await {
+                    return Ok(HeadArrival::Deaf(fault));
+                }
+                // The time the client took for the answers before is not the present head's.
+                if !self.receiver.input().is_empty() {
+                    self.started = now();
+                }
             }
             match self.read_more().await? {
                 None => return Ok(HeadArrival::Idle),

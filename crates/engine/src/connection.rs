@@ -191,11 +191,12 @@ async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
             Ok(HeadArrival::Request) => {}
             Ok(HeadArrival::Idle) => return Ending::Idle,
             Ok(HeadArrival::End) => return Ending::Gone,
+            Ok(HeadArrival::Deaf(fault)) => return cut_off(connection, fault),
             Err(fault) => {
                 let heads = (&mut *request, &mut *response);
                 let exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
                 let after = exchange.refuse(fault).await;
-                return close(&mut downstream, after).await;
+                return close(connection, &mut downstream, after).await;
             }
         }
         connection.served.set(connection.served.get() + 1);
@@ -210,7 +211,7 @@ async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
             step => exchange.run(step, (&mut *upstream.0, &mut *upstream.1)).await,
         };
         if after != After::Next {
-            return close(&mut downstream, after).await;
+            return close(connection, &mut downstream, after).await;
         }
         // A wait may have seen a reload: the next request goes by the newest configuration.
         scope = connection.listener.scope();
@@ -219,16 +220,25 @@ async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
 }
 
 /// Writes what is left; a client that cannot be told gets a reset.
-async fn close(downstream: &mut Downstream<'_>, after: After) -> Ending {
+async fn close(connection: &Connection, downstream: &mut Downstream<'_>, after: After) -> Ending {
     let flushed: Result<(), Fault> = downstream.flush().await;
-    match after {
-        After::Abort => {
-            downstream.stream.abort_on_close();
+    match (after, flushed) {
+        (After::Abort, _) => {
+            connection.stream.abort_on_close();
             Ending::Gone
         }
-        After::Next | After::Close | After::Finish if flushed.is_err() => Ending::Gone,
+        (_, Err(fault)) => cut_off(connection, fault),
         // The client announced the end itself and has sent all it meant to: nothing can be lost.
-        After::Finish => Ending::Gone,
-        After::Next | After::Close => Ending::Linger,
+        (After::Finish, Ok(())) => Ending::Gone,
+        (After::Next | After::Close, Ok(())) => Ending::Linger,
     }
+}
+
+/// Ends a connection whose client does not take its answer. It is reset, so that half an answer
+/// without a length is not taken for the whole.
+fn cut_off(connection: &Connection, fault: Fault) -> Ending {
+    let worker = &connection.worker;
+    worker.meters.faults().worker(worker.index).on_fault(fault);
+    connection.stream.abort_on_close();
+    Ending::Gone
 }
