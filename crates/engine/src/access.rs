@@ -1,14 +1,11 @@
 //! The access log: lines are gathered while a worker works and handed over when it is done.
 
 use std::cell::RefCell;
-use std::future::poll_fn;
-use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 use sluice_meter::AccessRecord;
 
 use crate::AccessLog;
-use crate::local::Worker;
 
 /// Lines gathered before they are handed over in the middle of a turn.
 const ENOUGH: usize = 64 * 1024;
@@ -34,6 +31,11 @@ impl AccessBuffer {
         }
     }
 
+    /// Who is woken by the first line of a turn.
+    pub(crate) fn set_flusher(&self, flusher: &Waker) {
+        *self.flusher.borrow_mut() = Some(flusher.clone());
+    }
+
     /// Hands over what there is.
     pub(crate) fn flush(&self, log: &AccessLog) {
         let mut lines = self.lines.borrow_mut();
@@ -41,17 +43,4 @@ impl AccessBuffer {
             log.writer.write(std::mem::take(&mut *lines));
         }
     }
-}
-
-/// Hands lines over once per turn of the loop, after the exchanges that wrote them.
-pub(crate) async fn flush_each_turn(worker: Rc<Worker>) {
-    poll_fn(|cx| {
-        *worker.access.flusher.borrow_mut() = Some(cx.waker().clone());
-        let view = worker.view();
-        if let Some(log) = &view.snapshot.access {
-            worker.access.flush(log);
-        }
-        Poll::<()>::Pending
-    })
-    .await;
 }

@@ -1,20 +1,12 @@
 //! A client's connection: idle most of the time, and then as small as can be.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
-use std::time::Duration;
 
-use sluice_conn::{Downstream, HeadArrival, Receiver, Sender, linger};
-use sluice_message::{Fault, RequestHead, ResponseHead, SpaceExhausted};
-use sluice_net::{Deadline, Nanos, Stream, now};
+use sluice_message::{RequestHead, SpaceExhausted};
+use sluice_net::{Deadline, Stream};
 
-use crate::answer::Level;
-use crate::coroutine::{Jobs, Panicked};
-use crate::exchange::{After, Ending, Exchange, Step};
 use crate::forward::Introduction;
 use crate::guard::Seat;
 use crate::listener::ListenerState;
@@ -29,15 +21,9 @@ pub(crate) struct Connection {
     introduction: RefCell<Option<Box<Introduction>>>,
     pub(crate) served: Cell<u64>,
     pub(crate) listener: Rc<ListenerState>,
-    worker: Rc<Worker>,
+    pub(crate) worker: Rc<Worker>,
     seat: Seat,
 }
-
-/// A connection that became readable.
-pub(crate) type Job = Rc<Connection>;
-
-/// Heads larger than this give their memory back after the burst.
-const HEAD_KEPT: usize = 16 * 1024;
 
 impl Connection {
     pub(crate) fn new(
@@ -83,162 +69,4 @@ impl Drop for Connection {
         self.listener.meter().active.add(-1);
         self.worker.on_connection_closed();
     }
-}
-
-/// Serves a connection until it ends.
-pub(crate) async fn serve(connection: Rc<Connection>) {
-    while wait_for_request(&connection).await == Wait::Readable {
-        let worker = &connection.worker;
-        match worker.exchanges.run(Rc::clone(&connection)).await {
-            Ok(Ending::Idle) => {}
-            Ok(Ending::Linger) => return linger(&connection.stream, &connection.deadline).await,
-            Ok(Ending::Gone) => return,
-            Err(Panicked(payload)) => {
-                worker.meters.panics.increment();
-                let why = panic_text(&*payload);
-                worker.fault_log.write(Level::Error, format_args!("an exchange panicked: {why}"));
-                return;
-            }
-        }
-    }
-}
-
-fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
-    payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no reason given")
-}
-
-/// What waiting between requests came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
-    Readable,
-    Over,
-}
-
-async fn wait_for_request(connection: &Connection) -> Wait {
-    let limit = connection.listener.idle_timeout();
-    let at = now().saturating_add(nanos(limit));
-    poll_fn(|cx| {
-        if connection.stream.poll_readable(cx).is_ready() {
-            return Poll::Ready(Wait::Readable);
-        }
-        // Every task is woken when the worker begins to drain or a listener goes.
-        if connection.worker.is_draining() || connection.listener.is_closed() {
-            return Poll::Ready(Wait::Over);
-        }
-        connection.deadline.poll_at(at, cx).map(|_| Wait::Over)
-    })
-    .await
-}
-
-fn nanos(duration: Duration) -> Nanos {
-    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
-}
-
-/// What exchanges are made with, used again and again.
-struct Bench {
-    request: RequestHead,
-    response: ResponseHead,
-    receiver: Receiver,
-    sender: Sender,
-    upstream_receiver: Receiver,
-    upstream_sender: Sender,
-}
-
-impl Bench {
-    fn new() -> Self {
-        Self {
-            request: RequestHead::new(),
-            response: ResponseHead::new(),
-            receiver: Receiver::new(),
-            sender: Sender::new(),
-            upstream_receiver: Receiver::new(),
-            upstream_sender: Sender::new(),
-        }
-    }
-}
-
-/// The coroutine that runs exchanges.
-pub(crate) fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
-    Box::pin(async move {
-        let mut bench = Bench::new();
-        loop {
-            let connection = jobs.next().await;
-            let ending = serve_burst(&connection, &mut bench).await;
-            bench.request.fields.shrink(HEAD_KEPT);
-            bench.response.fields.shrink(HEAD_KEPT);
-            // The job's own handle goes before the borrower sees the result.
-            drop(connection);
-            jobs.finish(ending);
-        }
-    })
-}
-
-/// Answers what the connection has to say, pipelined requests in one go.
-async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
-    let Bench { request, response, receiver, sender, .. } = bench;
-    let upstream = (&mut bench.upstream_receiver, &mut bench.upstream_sender);
-    let worker = &*connection.worker;
-    let mut scope = connection.listener.scope();
-    let socket = (&connection.stream, &connection.deadline);
-    let mut downstream = Downstream::new(socket, (receiver, sender), scope.listener.timeouts);
-    loop {
-        let arrival = downstream.read_head(&scope.listener.limits, request).await;
-        match arrival {
-            Ok(HeadArrival::Request) => {}
-            Ok(HeadArrival::Idle) => return Ending::Idle,
-            Ok(HeadArrival::End) => return Ending::Gone,
-            Ok(HeadArrival::Deaf(fault)) => return cut_off(connection, fault),
-            Err(fault) => {
-                let heads = (&mut *request, &mut *response);
-                let exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
-                let after = exchange.refuse(fault).await;
-                return close(connection, &mut downstream, after).await;
-            }
-        }
-        connection.served.set(connection.served.get() + 1);
-        let heads = (&mut *request, &mut *response);
-        let mut exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
-        let after = match exchange.begin() {
-            // Nearly every answer that needs no origin ends here, without having waited.
-            Step::Answered(After::Next) => {
-                exchange.record();
-                continue;
-            }
-            step => exchange.run(step, (&mut *upstream.0, &mut *upstream.1)).await,
-        };
-        if after != After::Next {
-            return close(connection, &mut downstream, after).await;
-        }
-        // A wait may have seen a reload: the next request goes by the newest configuration.
-        scope = connection.listener.scope();
-        downstream.set_timeouts(scope.listener.timeouts);
-    }
-}
-
-/// Writes what is left; a client that cannot be told gets a reset.
-async fn close(connection: &Connection, downstream: &mut Downstream<'_>, after: After) -> Ending {
-    let flushed: Result<(), Fault> = downstream.flush().await;
-    match (after, flushed) {
-        (After::Abort, _) => {
-            connection.stream.abort_on_close();
-            Ending::Gone
-        }
-        (_, Err(fault)) => cut_off(connection, fault),
-        // The client announced the end itself and has sent all it meant to: nothing can be lost.
-        (After::Finish, Ok(())) => Ending::Gone,
-        (After::Next | After::Close, Ok(())) => Ending::Linger,
-    }
-}
-
-/// Ends a connection whose client does not take its answer. It is reset, so that half an answer
-/// without a length is not taken for the whole.
-fn cut_off(connection: &Connection, fault: Fault) -> Ending {
-    let worker = &connection.worker;
-    worker.meters.faults().worker(worker.index).on_fault(fault);
-    connection.stream.abort_on_close();
-    Ending::Gone
 }

@@ -46,7 +46,7 @@ type Body<J, R> = dyn Fn(Jobs<J, R>) -> Pin<Box<dyn Future<Output = ()>>>;
 /// Coroutines of one worker that nobody uses.
 pub(crate) struct Coroutines<J, R> {
     free: RefCell<Vec<Coroutine<J, R>>>,
-    busy: Cell<usize>,
+    crowd: Crowd,
     body: Box<Body<J, R>>,
 }
 
@@ -55,9 +55,10 @@ pub(crate) struct Panicked(pub(crate) Box<dyn Any + Send>);
 
 impl<J, R> Coroutines<J, R> {
     pub(crate) fn new(
+        crowd: Crowd,
         body: impl Fn(Jobs<J, R>) -> Pin<Box<dyn Future<Output = ()>>> + 'static,
     ) -> Self {
-        Self { free: RefCell::default(), busy: Cell::new(0), body: Box::new(body) }
+        Self { free: RefCell::default(), crowd, body: Box::new(body) }
     }
 
     /// Runs one job to its end. A panic inside costs this job alone: the coroutine is thrown away.
@@ -65,7 +66,7 @@ impl<J, R> Coroutines<J, R> {
         let coroutine = self.free.borrow_mut().pop();
         let mut coroutine = coroutine.unwrap_or_else(|| self.create());
         coroutine.slot.job.set(Some(job));
-        let _busy = Busy::new(&self.busy);
+        let _busy = Busy::new(&self.crowd);
         let result = poll_fn(|cx| coroutine.poll(cx)).await?;
         let mut free = self.free.borrow_mut();
         if free.len() < KEPT {
@@ -74,15 +75,21 @@ impl<J, R> Coroutines<J, R> {
         Ok(result)
     }
 
-    /// Whether so many jobs wait for something that each should hold as little memory as it can.
-    #[inline]
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.busy.get() > KEPT
-    }
-
     fn create(&self) -> Coroutine<J, R> {
         let slot = Rc::new(Slot { job: Cell::new(None), result: Cell::new(None) });
         Coroutine { body: (self.body)(Jobs(Rc::clone(&slot))), slot }
+    }
+}
+
+/// How many jobs are under way.
+#[derive(Clone, Default)]
+pub(crate) struct Crowd(Rc<Cell<usize>>);
+
+impl Crowd {
+    /// Whether so many jobs wait for something that each should hold as little memory as it can.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.0.get() > KEPT
     }
 }
 
@@ -90,9 +97,9 @@ impl<J, R> Coroutines<J, R> {
 struct Busy<'b>(&'b Cell<usize>);
 
 impl<'b> Busy<'b> {
-    fn new(count: &'b Cell<usize>) -> Self {
-        count.set(count.get() + 1);
-        Self(count)
+    fn new(crowd: &'b Crowd) -> Self {
+        crowd.0.set(crowd.0.get() + 1);
+        Self(&crowd.0)
     }
 }
 

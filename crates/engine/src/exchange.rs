@@ -7,6 +7,7 @@ use std::rc::Rc;
 use sluice_conn::Downstream;
 use sluice_message::{
     BodyLength, Expectation, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead,
+    TargetForm,
 };
 use sluice_meter::{AccessRecord, RouteMeter};
 use sluice_net::{now, unix_ms};
@@ -17,22 +18,10 @@ use crate::answer::{Reply, judge, phrase};
 use crate::connection::Connection;
 use crate::forward::client_address;
 use crate::local::{Scope, Worker};
-use crate::proxy::Halves;
 use crate::{Action, Answer, Redirect, ReportAnswer, Route};
 
 /// Content of a request that nobody asked for is read up to this size, to keep the connection.
 const DISCARD: u64 = 64 * 1024;
-
-/// How a connection's burst of exchanges ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// All is answered; the connection waits for more.
-    Idle,
-    /// The last answer is out; the client may still be sending.
-    Linger,
-    /// Nobody is there, or the connection must not look as if it had ended well.
-    Gone,
-}
 
 /// How one exchange leaves the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +128,10 @@ impl<'e, 'c> Exchange<'e, 'c> {
     pub(crate) fn begin(&mut self) -> Step<'e> {
         let trusted = &self.scope.view.snapshot.trusted_proxies;
         self.client = client_address(self.request, self.connection.peer, trusted);
+        // Nearly every target has a path: the question costs one comparison.
+        if self.request.form == TargetForm::Asterisk {
+            return self.answered(Self::describe_server);
+        }
         match self.find_route() {
             Ok(route) => self.act(route),
             Err(Refusal::Fault(fault)) => Step::Stopped(fault.into()),
@@ -146,30 +139,11 @@ impl<'e, 'c> Exchange<'e, 'c> {
         }
     }
 
-    /// Goes on where [`Exchange::begin`] would have to wait; counts and logs the end.
-    pub(crate) async fn run(mut self, step: Step<'e>, halves: Halves<'_>) -> After {
-        let after = match step {
-            Step::Answered(after) => after,
-            Step::Content => self.skip_content().await,
-            Step::Stopped(stop) => self.stop(stop).await,
-            Step::Proxy(cluster, body_limit) => match self.proxy(cluster, body_limit, halves).await
-            {
-                Ok(after) => after,
-                Err(stop) => self.stop(stop).await,
-            },
-        };
-        self.record();
-        after
-    }
-
-    /// Answers a request that could not even be read.
-    pub(crate) async fn refuse(mut self, fault: Fault) -> After {
+    /// Makes sure that nothing of the request before is told of one that could not be read.
+    pub(crate) fn forget_request(&mut self) {
         self.request.fields.clear();
         self.request.body = BodyLength::Empty;
         self.request.persistence = Persistence::Close;
-        let after = self.stop(fault.into()).await;
-        self.record();
-        after
     }
 
     #[inline]
@@ -292,7 +266,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
     }
 
     /// Reads content that nobody asked for, so that the next request can be found.
-    async fn skip_content(&mut self) -> After {
+    pub(crate) async fn skip_content(&mut self) -> After {
         match self.downstream.discard_content(DISCARD).await {
             Persistence::KeepAlive => After::Next,
             Persistence::Close => After::Close,
@@ -316,6 +290,18 @@ impl<'e, 'c> Exchange<'e, 'c> {
         head.fields.push(b"cache-control", b"no-store").map_err(|_| exhausted())?;
         let persistence = self.persistence_after_content();
         self.send(&head, &answer.body, persistence);
+        *self.response = head;
+        Ok(persistence)
+    }
+
+    /// `OPTIONS *` asks the server itself, which no route stands for (RFC 9110, 9.3.7).
+    fn describe_server(&mut self) -> Result<Persistence, Fault> {
+        let mut head = self.own_head(204, "text/plain")?;
+        head.fields.clear();
+        let methods = b"GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH";
+        head.fields.push(b"allow", methods).map_err(|_| exhausted())?;
+        let persistence = self.persistence_after_content();
+        self.send(&head, b"", persistence);
         *self.response = head;
         Ok(persistence)
     }
@@ -349,7 +335,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
     }
 
     /// Tells the client of a fault, if that is still possible.
-    async fn stop(&mut self, stop: Stop) -> After {
+    pub(crate) async fn stop(&mut self, stop: Stop) -> After {
         let verdict = judge(stop.fault);
         self.note(stop.fault);
         if stop.progress == AnswerProgress::Begun {

@@ -5,7 +5,16 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::ConnectionLimits;
+/// Limits of number for one listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Requests served on one connection before it is closed.
+    pub requests: u64,
+    /// Connections in all.
+    pub total: u32,
+    /// Connections from one client address.
+    pub per_client: u32,
+}
 
 /// Counts of connections. Touched when a connection opens and closes, never per request.
 #[derive(Debug, Default)]

@@ -4,8 +4,10 @@
 //! whole. A worker ([`run_worker`]) accepts connections and runs exchanges; a request keeps the
 //! snapshot it began with.
 
+mod accept;
 mod access;
 mod answer;
+mod burst;
 mod connection;
 mod coroutine;
 mod exchange;
@@ -20,10 +22,10 @@ mod snapshot;
 mod worker;
 
 pub use answer::Answer;
-pub use guard::ConnectionGuard;
+pub use guard::{ConnectionGuard, ConnectionLimits};
 pub use redirect::{Redirect, RedirectProblem};
 pub use snapshot::{
-    AccessLog, Action, ConnectionLimits, ListenerPlan, Report, ReportAnswer, Route, RouteTable,
-    Snapshot, TrustedProxies,
+    AccessLog, Action, ListenerPlan, Report, ReportAnswer, Route, RouteTable, Snapshot,
+    TrustedProxies,
 };
 pub use worker::{Drained, Order, WorkerParts, run_worker};

@@ -10,9 +10,7 @@ use sluice_net::unix_ms;
 use sluice_upstream::Cluster;
 
 use crate::access::AccessBuffer;
-use crate::connection::Job;
-use crate::coroutine::Coroutines;
-use crate::exchange::Ending;
+use crate::coroutine::Crowd;
 use crate::fault_log::FaultLog;
 use crate::{ListenerPlan, Snapshot};
 
@@ -41,7 +39,8 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) phase: Cell<Phase>,
     view: RefCell<Rc<View>>,
-    pub(crate) exchanges: Coroutines<Job, Ending>,
+    /// Exchanges under way.
+    pub(crate) crowd: Crowd,
     pub(crate) meters: Arc<Meters>,
     pub(crate) fault_log: FaultLog,
     pub(crate) access: AccessBuffer,
@@ -62,14 +61,14 @@ impl Worker {
         index: usize,
         meters: Arc<Meters>,
         fault_log: FaultLog,
-        exchanges: Coroutines<Job, Ending>,
+        crowd: Crowd,
     ) -> Self {
         let view = View { snapshot: Arc::new(Snapshot::empty()), clusters: Vec::new() };
         Self {
             index,
             phase: Cell::new(Phase::Serving),
             view: RefCell::new(Rc::new(view)),
-            exchanges,
+            crowd,
             meters,
             fault_log,
             access: AccessBuffer::default(),

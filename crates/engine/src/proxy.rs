@@ -167,7 +167,7 @@ impl Exchange<'_, '_> {
         upload: &mut Upload,
     ) -> Result<(), Stop> {
         let settings = cluster.settings();
-        let exchanges = &self.worker.exchanges;
+        let crowd = &self.worker.crowd;
         for _ in 0..INTERIMS {
             let mut patience = Patience::new();
             let method = self.request.method;
@@ -189,7 +189,7 @@ impl Exchange<'_, '_> {
                 {
                     return Poll::Ready(Err(gone));
                 }
-                if exchanges.is_crowded() {
+                if crowd.is_large() {
                     downstream.rest();
                     upstream.sender.rest();
                 }

@@ -13,7 +13,8 @@ use sluice_route::Table;
 use sluice_upstream::ClusterPlan;
 use sluice_wire::h1::Limits;
 
-use crate::{Answer, ConnectionGuard, Redirect};
+use crate::guard::{ConnectionGuard, ConnectionLimits};
+use crate::{Answer, Redirect};
 
 /// Everything a worker needs to know of the configuration.
 pub struct Snapshot {
@@ -73,17 +74,6 @@ pub struct ListenerPlan {
     pub routes: Arc<RouteTable>,
     /// Counters.
     pub meter: Arc<PerWorker<ListenerMeter>>,
-}
-
-/// Limits of number for one listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionLimits {
-    /// Requests served on one connection before it is closed.
-    pub requests: u64,
-    /// Connections in all.
-    pub total: u32,
-    /// Connections from one client address.
-    pub per_client: u32,
 }
 
 /// Compiled routes and what they lead to.

@@ -14,11 +14,11 @@ use sluice_net::{Binding, Deadline, LogWriter, Mailbox, spawn, wake_all};
 use sluice_upstream::Cluster;
 
 use crate::Snapshot;
-use crate::access::flush_each_turn;
-use crate::connection::exchange_loop;
-use crate::coroutine::Coroutines;
+use crate::accept::accept_loop;
+use crate::burst::{Exchanges, exchanges};
+use crate::coroutine::Crowd;
 use crate::fault_log::FaultLog;
-use crate::listener::{ListenerState, accept_loop};
+use crate::listener::ListenerState;
 use crate::local::{Phase, View, Worker};
 use crate::snapshot::SWEEP;
 
@@ -58,15 +58,16 @@ pub struct Drained {
 /// The root of a worker thread: serves until it is told to drain, or nobody is left to tell.
 pub async fn run_worker(parts: WorkerParts) -> Drained {
     let WorkerParts { index, meters, fault_log, mut orders } = parts;
-    let exchanges = Coroutines::new(exchange_loop);
-    let worker = Rc::new(Worker::new(index, meters, FaultLog::new(fault_log), exchanges));
+    let crowd = Crowd::default();
+    let exchanges = exchanges(crowd.clone());
+    let worker = Rc::new(Worker::new(index, meters, FaultLog::new(fault_log), crowd));
     spawn(sweep(Rc::clone(&worker)));
     spawn(flush_each_turn(Rc::clone(&worker)));
     let mut listeners: Vec<Open> = Vec::new();
     while let Some(order) = orders.recv().await {
         match order {
             Order::Apply(snapshot, done) => {
-                let result = worker.apply(snapshot, &mut listeners);
+                let result = worker.apply(snapshot, &exchanges, &mut listeners);
                 // Control may have given up on us; then nobody wants to know.
                 let _ = done.send(result);
             }
@@ -74,6 +75,19 @@ pub async fn run_worker(parts: WorkerParts) -> Drained {
         }
     }
     Drained { cut_off: worker.connections.get() }
+}
+
+/// Hands lines over once per turn of the loop, after the exchanges that wrote them.
+async fn flush_each_turn(worker: Rc<Worker>) {
+    poll_fn(|cx| {
+        worker.access.set_flusher(cx.waker());
+        let view = worker.view();
+        if let Some(log) = &view.snapshot.access {
+            worker.access.flush(log);
+        }
+        Poll::<()>::Pending
+    })
+    .await;
 }
 
 async fn sweep(worker: Rc<Worker>) {
@@ -91,6 +105,7 @@ impl Worker {
     fn apply(
         self: &Rc<Self>,
         snapshot: Arc<Snapshot>,
+        exchanges: &Rc<Exchanges>,
         listeners: &mut Vec<Open>,
     ) -> io::Result<()> {
         let before = self.view();
@@ -112,12 +127,13 @@ impl Worker {
             snapshot,
         });
         self.set_view(Rc::clone(&view));
-        self.change_listeners(&view, listeners)
+        self.change_listeners(&view, exchanges, listeners)
     }
 
     fn change_listeners(
         self: &Rc<Self>,
         view: &Rc<View>,
+        exchanges: &Rc<Exchanges>,
         listeners: &mut Vec<Open>,
     ) -> io::Result<()> {
         let plans = &view.snapshot.listeners;
@@ -132,7 +148,8 @@ impl Worker {
             match binding.listener(self.index) {
                 Ok(listener) => {
                     let state = ListenerState::new(view, plan, self.index);
-                    spawn(accept_loop(Rc::clone(self), Rc::clone(&state), listener));
+                    let exchanges = Rc::clone(exchanges);
+                    spawn(accept_loop(Rc::clone(self), exchanges, Rc::clone(&state), listener));
                     listeners.push(Open { binding, state });
                 }
                 Err(error) => result = Err(error),

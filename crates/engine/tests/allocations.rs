@@ -1,4 +1,5 @@
 //! A kept-alive request on the direct path allocates nothing.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of a test")]
 #![expect(
     unsafe_code,
     reason = "GlobalAlloc is an unsafe trait; every call is passed on as it came"
