@@ -2,7 +2,8 @@
 //!
 //! Instructions for one look-up are the difference between two runs with different FINDS:
 //! `valgrind --tool=callgrind target/release/examples/count exact 10000 100000`.
-//! Kinds: root, exact, prefix, template, host, wildcard, header.
+//! Kinds: root, exact, prefix, template, host, wildcard, header; mixed has routes of all kinds and asks
+//! for an exact path of any host.
 
 use std::env;
 use std::hint::black_box;
@@ -22,7 +23,9 @@ fn main() -> Result<(), String> {
     let specs = (0..routes).map(|at| route(&kind, at)).collect::<Result<Vec<_>, _>>()?;
     let table = Table::build(specs).map_err(|error| error.to_string())?;
     // Requests from all over the table, so that no look-up profits from the one before.
-    let wanted: Vec<usize> = (0..64).map(|at| at * 7_919 % routes).collect();
+    // Of mixed kinds, every fifth is an exact path.
+    let step = if kind == "mixed" { 5 } else { 1 };
+    let wanted: Vec<usize> = (0..64).map(|at| at * 7_919 * step % routes).collect();
     let heads = wanted.iter().map(|&at| request(&kind, at)).collect::<Result<Vec<_>, _>>()?;
     let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
     for (head, &at) in heads.iter().zip(&wanted) {
@@ -38,6 +41,10 @@ fn main() -> Result<(), String> {
 }
 
 fn route(kind: &str, at: usize) -> Result<RouteSpec, String> {
+    if kind == "mixed" {
+        let kinds = ["exact", "prefix", "template", "host", "wildcard"];
+        return route(kinds.get(at % 5).copied().unwrap_or_default(), at);
+    }
     let path = match kind {
         "root" | "host" | "wildcard" | "header" => PathSpec::Prefix("/".to_owned()),
         "exact" => PathSpec::Exact(format!("/service/{at}")),
@@ -56,6 +63,7 @@ fn route(kind: &str, at: usize) -> Result<RouteSpec, String> {
 }
 
 fn request(kind: &str, at: usize) -> Result<RequestHead, String> {
+    let kind = if kind == "mixed" { "exact" } else { kind };
     let path = match kind {
         "exact" => format!("/service/{at}"),
         "prefix" | "template" => format!("/service/{at}/users/42"),

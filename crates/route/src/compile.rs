@@ -38,12 +38,12 @@ pub(crate) fn compile(specs: &[RouteSpec]) -> Result<Table, BuildError> {
         }
     }
     let problem = |(route, message)| BuildError { index: wide(route), message };
-    let mut hosts = Hosts::default();
+    let mut hosts = Vec::with_capacity(named.len());
     let mut sites = Vec::with_capacity(named.len());
     for (host, site) in named {
-        hosts.insert(host, narrow(sites.len()));
+        hosts.push((host, narrow(sites.len())));
         sites.push(site.build().map_err(problem)?);
     }
     let any = any.build().map_err(problem)?;
-    Ok(Table { hosts, sites, any, further, methods })
+    Ok(Table { hosts: Hosts::new(hosts), sites, any, further, methods })
 }

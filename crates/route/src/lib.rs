@@ -10,6 +10,7 @@ mod compile;
 mod condition;
 mod host;
 mod method;
+mod name;
 mod pair;
 mod path;
 mod site;
@@ -18,6 +19,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod trie;
+mod word;
 
 pub use ipnet::IpNet;
 pub use method::Allow;

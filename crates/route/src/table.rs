@@ -6,7 +6,7 @@ use sluice_message::RequestHead;
 
 use crate::compile::compile;
 use crate::condition::Further;
-use crate::host::{HostBuffer, Hosts, host_of};
+use crate::host::{Hosts, host_of};
 use crate::method::{Allow, MethodNames, MethodSet};
 use crate::site::{Candidate, NOTHING_FURTHER, Site};
 use crate::spec::{BuildError, RouteSpec};
@@ -55,7 +55,8 @@ impl Table {
             method: self.methods.of(head),
             refused: MethodSet::NONE,
         };
-        let found = if self.hosts.is_empty() { search.within(&self.any) } else { search.by_host() };
+        let named = if self.hosts.is_empty() { None } else { search.by_host() };
+        let found = named.or_else(|| search.within(&self.any));
         match found {
             Some(route) => Match::Found(wide(route)),
             None if search.refused.is_empty() => Match::None,
@@ -74,30 +75,29 @@ struct Search<'t, 'h> {
 }
 
 impl Search<'_, '_> {
+    #[inline]
     fn by_host(&mut self) -> Option<u32> {
         let table = self.table;
-        let mut buffer = HostBuffer::new();
-        let host = host_of(self.head, &mut buffer);
+        let host = host_of(self.head);
         if let Some(site) = table.hosts.exact(host)
             && let Some(route) = self.at(site)
         {
             return Some(route);
         }
-        if table.hosts.has_wildcards() {
-            for site in table.hosts.wildcards(host) {
-                if let Some(route) = self.at(site) {
-                    return Some(route);
-                }
-            }
-        }
-        self.within(&table.any)
+        if table.hosts.may_be_below(host) { self.by_wildcard(host) } else { None }
     }
 
+    #[inline(never)]
+    fn by_wildcard(&mut self, host: &[u8]) -> Option<u32> {
+        self.table.hosts.wildcards(host).find_map(|site| self.at(site))
+    }
+
+    #[inline(never)]
     fn at(&mut self, site: u32) -> Option<u32> {
         self.within(self.table.sites.get(wide(site))?)
     }
 
-    #[inline]
+    #[inline(always)]
     fn within(&mut self, site: &Site) -> Option<u32> {
         site.search(self.head.path(), |candidate| {
             let allowed = candidate.methods.meets(self.method);

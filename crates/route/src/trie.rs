@@ -135,19 +135,27 @@ impl Trie {
                 }
                 return;
             };
-            if let Some(child) = self.node(node.parameter)
-                && byte != b'/'
-            {
-                let end = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
-                let behind = rest.get(end..).unwrap_or_default();
-                if let Some(behind) = self.after_label(child, behind) {
+            let literal = self.child(node, byte);
+            let literal = literal.and_then(|child| Some((child, self.after_label(child, after)?)));
+            (node, rest) = match (literal, self.after_parameter(node, rest)) {
+                (Some(literal), Some((child, behind))) => {
                     self.visit(child, behind, floor, best);
+                    literal
                 }
-            }
-            let Some(child) = self.child(node, byte) else { return };
-            let Some(after) = self.after_label(child, after) else { return };
-            (node, rest) = (child, after);
+                (Some(only), None) | (None, Some(only)) => only,
+                (None, None) => return,
+            };
         }
+    }
+
+    /// The node behind the parameter that may stand here, and what is left of `path` behind it.
+    #[inline]
+    fn after_parameter<'p>(&self, node: &Node, path: &'p [u8]) -> Option<(&Node, &'p [u8])> {
+        let child = self.node(node.parameter)?;
+        let end = path.iter().position(|&byte| byte == b'/').unwrap_or(path.len());
+        // A parameter is never empty.
+        let behind = if end == 0 { None } else { path.get(end..) };
+        Some((child, self.after_label(child, behind?)?))
     }
 }
 
