@@ -77,7 +77,7 @@ impl MethodNames {
             self.extensions.push(method.into());
             self.extensions.len() - 1
         });
-        extension(place).ok_or_else(|| "more than 63 different methods in all routes".to_owned())
+        extension(place).ok_or_else(|| "more than 54 methods beside the standard ones".to_owned())
     }
 
     /// The set that holds the method of a request and nothing else.
