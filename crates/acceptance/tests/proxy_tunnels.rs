@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use sluice_acceptance::passing;
+use sluice_acceptance::{eventually, metric, passing};
 use sluice_testkit::{
     After, Asked, ByteScript, Exchange, Gate, Origin, Sluice, State, ask, behaviour,
 };
@@ -142,6 +142,11 @@ fn a_tunnel_carries_every_byte_from_the_first() {
     client.finish_sending();
     assert_eq!(client.wait_for_end(), State::Closed);
     assert!(origin.wait_for_open_connections(0));
+    let through = |direction| {
+        let sample = format!("sluice_upstream_{direction}_bytes_total{{upstream=\"origin\"}}");
+        metric(&sluice.admin(), &sample)
+    };
+    assert!(eventually(|| through("sent") > 365_000 && through("received") > 365_000));
     sluice.stop();
 }
 

@@ -36,14 +36,19 @@ impl Exchange<'_, '_> {
         let halves = (&mut *receiver, &mut *sender);
         let stream = self.obtain_answer(cluster, upgrade, &mut upload, halves).await?;
         let mut upstream = Upstream::resume(stream, (receiver, sender), Reuse::Reused);
-        if self.response.status == 101 {
-            return self.switch_protocols(cluster, upgrade, upstream).await;
-        }
-        let after = self.relay_answer(cluster, &mut upstream, &mut upload).await?;
+        let switched = self.response.status == 101;
+        let relayed = if switched {
+            self.switch_protocols(cluster, upgrade, &mut upstream).await
+        } else {
+            self.relay_answer(cluster, &mut upstream, &mut upload).await
+        };
+        // Also what went through a tunnel or an answer that broke off.
         let count = cluster.meter();
         count.received_bytes.add(upstream.receiver.received());
         count.sent_bytes.add(upstream.sender.sent());
-        if upload.is_done()
+        let after = relayed?;
+        if !switched
+            && upload.is_done()
             && let Some(server) = &self.upstream.server
             && let Some(stream) = upstream.into_idle(self.response)
         {
@@ -276,7 +281,7 @@ impl Exchange<'_, '_> {
         &mut self,
         cluster: &Cluster,
         upgrade: Upgrade,
-        mut upstream: Upstream<'_>,
+        upstream: &mut Upstream<'_>,
     ) -> Result<After, Stop> {
         if upgrade == Upgrade::No {
             let fault = FaultKind::Malformed(Syntax::StatusLine);
