@@ -140,7 +140,7 @@ fn an_answer_before_the_content_is_through_arrives() {
     chunked.extend_from_slice(format!("{LENGTH:x}\r\n").as_bytes());
     chunked.extend_from_slice(&content);
     chunked.extend_from_slice(b"\r\n0\r\n\r\n");
-    // An origin that waits for the content, and one that does not.
+    // An origin that reads on afterwards, which may come to the end, and one that does not.
     for after in [After::Next, After::Close] {
         let origin = Origin::start(behaviour::early(413, after));
         let sluice = Sluice::start(&passing("", origin.address(), ""));
@@ -151,8 +151,10 @@ fn an_answer_before_the_content_is_through_arrives() {
             let answer = client.read_response(Asked::Get);
             let answer = answer.unwrap_or_else(|why| panic!("{after:?}, sent {sent:?}: {why}"));
             assert_eq!((answer.status, answer.text().as_str()), (413, "early"));
-            assert!(answer.fields.has_token("connection", "close"), "{answer:?}");
-            assert_ne!(client.wait_for_end(), State::Open);
+            if after == After::Close {
+                assert!(answer.fields.has_token("connection", "close"), "{answer:?}");
+                assert_ne!(client.wait_for_end(), State::Open);
+            }
         }
         sluice.stop();
     }
