@@ -274,3 +274,29 @@ fn a_client_that_goes_takes_its_request_along() {
     }));
     sluice.stop();
 }
+
+#[test]
+fn words_nobody_asked_for_are_nobodys_answer() {
+    const EVIL: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+    let rows = [
+        ("GET", format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi{EVIL}")),
+        ("GET", format!("HTTP/1.1 204 No Content\r\n\r\n{EVIL}")),
+        ("GET", format!("HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\nabc{EVIL}")),
+        ("HEAD", format!("HTTP/1.1 200 OK\r\nContent-Length: 48\r\n\r\n{EVIL}")),
+        ("GET", format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{EVIL}")),
+    ];
+    for (method, bytes) in rows {
+        let origin = Origin::start(behaviour::raw(bytes.as_bytes(), After::Next));
+        let sluice = Sluice::start(&passing("", origin.address(), ""));
+        let mut client = ByteScript::connect(&sluice.address("web"));
+        let asked = if method == "HEAD" { Asked::Head } else { Asked::Get };
+        for round in 1..=3 {
+            client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let answer = client.read_response(asked).unwrap();
+            assert_ne!(answer.text(), "evil", "{bytes}");
+            assert_eq!(origin.connections(), round, "no connection is used again: {bytes}");
+        }
+        assert!(client.unread().is_empty());
+        sluice.stop();
+    }
+}

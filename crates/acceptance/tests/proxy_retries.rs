@@ -9,7 +9,7 @@
 
 use std::io;
 
-use sluice_acceptance::{metric, passing};
+use sluice_acceptance::{eventually, metric, passing};
 use sluice_testkit::{After, Asked, ByteScript, Exchange, Origin, Sluice, State, behaviour};
 
 const FIRST: &str = "GET /first HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -191,6 +191,36 @@ fn content_beyond_the_limit_is_refused_however_it_is_framed() {
                 assert_eq!(answer.body, text.as_bytes());
             }
         }
+    }
+    sluice.stop();
+}
+
+#[test]
+fn content_beyond_the_limit_stops_behind_an_answer_too() {
+    let origin = Origin::start(|exchange: &mut Exchange| {
+        exchange.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")?;
+        let heard = exchange.sink_body();
+        exchange.write("4\r\nlast\r\n0\r\n\r\n")?;
+        heard.map(drop)
+    });
+    let config = passing("", origin.address(), "timeout = { read = \"300ms\" }");
+    let sluice = Sluice::start(&config.replace("body_limit = \"off\"", "body_limit = \"16B\""));
+    for (rest, passed) in [("a\r\n0123456789\r\n", 20), ("nonsense\r\n", 10)] {
+        let mut client = ByteScript::connect(&sluice.address("web"));
+        let before = origin.sunk();
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+        client.send("a\r\n0123456789\r\n").read_until(b"first").unwrap();
+        client.send(rest);
+        // The limit is noticed with the piece that breaks it.
+        assert!(eventually(|| origin.sunk() == before + passed), "{rest}: {}", origin.sunk());
+        client.send("ffff\r\n").send(vec![b'x'; 0xffff]).send("\r\n0\r\n\r\n");
+        // Neither more of it nor an end: the origin waits in vain and the answer breaks off.
+        let (bytes, state) = client.read_to_end();
+        assert_eq!(
+            (String::from_utf8_lossy(&bytes).contains("last"), state),
+            (false, State::Reset)
+        );
+        assert_eq!((origin.sunk() - before, origin.complete_requests()), (passed, 0), "{rest}");
     }
     sluice.stop();
 }

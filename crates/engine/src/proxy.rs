@@ -223,8 +223,11 @@ impl Exchange<'_, '_> {
         let mut patience = Patience::new();
         let downstream = &mut *self.downstream;
         let relayed = poll_fn(|cx| {
-            // What becomes of the request's rest no longer matters to the answer.
-            let _ = upload.poll(cx, downstream, upstream);
+            // What becomes of the request's rest no longer matters to the answer. Content that broke
+            // a rule or a limit goes no further all the same.
+            if let Err(fault) = upload.poll(cx, downstream, upstream) {
+                upload.state = UploadState::Refused(fault.kind);
+            }
             let mut relay = Relay {
                 source: &upstream.stream,
                 receiver: &mut *upstream.receiver,
@@ -338,7 +341,8 @@ enum UploadState {
     /// All content is in the output, part of which may not be written.
     Flushing,
     Done,
-    /// The origin takes no more; its answer may be on its way all the same.
+    /// No more goes to the origin: it takes none, or there is none it may be given. Its answer may be
+    /// on its way all the same.
     Refused(FaultKind),
 }
 
