@@ -1,5 +1,7 @@
 //! Every configuration that a page shows is one that the program takes.
 
+#![expect(clippy::unwrap_used, reason = "helpers of a test")]
+
 use std::path::{Path, PathBuf};
 
 use sluice_model::{Format, Source, parse};

@@ -11,7 +11,17 @@ use crate::spec::{BuildError, RouteSpec};
 use crate::table::Table;
 use crate::trie::{narrow, wide};
 
-pub(crate) fn compile(specs: &[RouteSpec]) -> Result<Table, BuildError> {
+impl Table {
+    /// Compiles routes; indices in answers are those of `specs`.
+    ///
+    /// # Errors
+    /// The first route that cannot be matched as it stands, and why.
+    pub fn build(specs: Vec<RouteSpec>) -> Result<Self, BuildError> {
+        compile(&specs)
+    }
+}
+
+fn compile(specs: &[RouteSpec]) -> Result<Table, BuildError> {
     let mut methods = MethodNames::default();
     let mut further = Vec::new();
     let mut any = SiteBuilder::default();

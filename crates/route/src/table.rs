@@ -4,12 +4,10 @@ use std::net::IpAddr;
 
 use sluice_message::RequestHead;
 
-use crate::compile::compile;
 use crate::condition::Further;
 use crate::host::{Hosts, host_of};
 use crate::method::{Allow, MethodNames, MethodSet};
 use crate::site::{Candidate, NOTHING_FURTHER, Site};
-use crate::spec::{BuildError, RouteSpec};
 use crate::trie::wide;
 
 /// Compiled routes. A clone has caches of its own for the regular expressions: one for each worker
@@ -36,14 +34,6 @@ pub enum Match<'t> {
 }
 
 impl Table {
-    /// Compiles routes; indices in answers are those of `specs`.
-    ///
-    /// # Errors
-    /// The first route that cannot be matched as it stands, and why.
-    pub fn build(specs: Vec<RouteSpec>) -> Result<Self, BuildError> {
-        compile(&specs)
-    }
-
     /// The route for a request from `client`. Allocates nothing unless the table has regular
     /// expressions.
     #[must_use]

@@ -1,15 +1,8 @@
 //! Formats of the access log.
 
 use super::record::AccessRecord;
-use super::template::{TemplateError, parse_template};
+use super::template::{Piece, TemplateError, parse_template};
 use super::variable::{Style, Variable};
-
-/// A piece of a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
-    Literal(Box<[u8]>),
-    Variable(Variable),
-}
 
 /// How a line of the access log looks.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use std::fmt;
 
 use sluice_message::FieldId;
 
-use super::format::Piece;
 use super::variable::{VARIABLES, Variable};
 
 /// What is wrong with a template.
@@ -52,6 +51,13 @@ impl fmt::Display for TemplateError {
 }
 
 impl std::error::Error for TemplateError {}
+
+/// A piece of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Literal(Box<[u8]>),
+    Variable(Variable),
+}
 
 pub(super) fn parse_template(text: &str) -> Result<Vec<Piece>, TemplateError> {
     let error = |offset, problem, variable: &str| TemplateError {
