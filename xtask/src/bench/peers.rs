@@ -30,6 +30,9 @@ impl Peer {
     }
 }
 
+/// The number of the route that is asked for; a multiple of ten, so that it is exact in every table.
+const ASKED: usize = 5000;
+
 /// What a server does in a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -38,15 +41,24 @@ pub enum Role {
     /// Asks an origin on this port.
     Proxied(u16),
     /// Answers itself, with so many routes in its table; ours only.
-    Routes(usize),
+    Routes(usize, Kinds),
     /// Stands behind the proxies; nginx only.
     Origin,
+}
+
+/// What kinds of routes stand in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// Exact paths alone.
+    One,
+    /// Exact paths, prefixes, patterns, hosts and wildcard hosts.
+    All,
 }
 
 impl Role {
     /// The path that is asked for.
     pub fn path(self) -> &'static str {
-        if matches!(self, Self::Routes(_)) { "/r/5000/exact" } else { "/" }
+        if matches!(self, Self::Routes(..)) { "/r/5000/exact" } else { "/" }
     }
 }
 
@@ -102,7 +114,7 @@ impl Bench {
             (Peer::Nginx, Role::Proxied(_)) => ("nginx", "proxied.conf"),
             (Peer::Haproxy, Role::Direct) => ("haproxy", "direct.cfg"),
             (Peer::Haproxy, Role::Proxied(_)) => ("haproxy", "proxied.cfg"),
-            (Peer::Sluice, Role::Direct | Role::Routes(_)) => ("sluice", "direct.toml"),
+            (Peer::Sluice, Role::Direct | Role::Routes(..)) => ("sluice", "direct.toml"),
             (Peer::Sluice, Role::Proxied(_)) => ("sluice", "proxied.toml"),
             (peer, role) => {
                 return Err(format!("{} has no configuration for {role:?}", peer.name()));
@@ -116,7 +128,7 @@ impl Bench {
         text = text.replace("@PORT@", &port.to_string()).replace("@DIR@", &show(&place));
         match role {
             Role::Proxied(origin) => text = text.replace("@ORIGIN@", &origin.to_string()),
-            Role::Routes(count) => text.push_str(&routes(count)),
+            Role::Routes(count, kinds) => text.push_str(&routes(count, kinds)),
             Role::Direct | Role::Origin => {}
         }
         let config = place.join(name);
@@ -141,13 +153,13 @@ fn show(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Routes of every kind, one of them the one that is asked for.
-fn routes(count: usize) -> String {
+/// So many routes around the one that is asked for.
+fn routes(count: usize, kinds: Kinds) -> String {
     let mut text = String::new();
-    for number in 0..count {
-        // The route that is asked for stands in every table, also in the one with a single route.
-        let number = if count == 1 { 5000 } else { number };
-        let (host, path) = match number % 10 {
+    let first = ASKED - count / 2;
+    for number in first..first + count {
+        let kind = if kinds == Kinds::One { 0 } else { number % 10 };
+        let (host, path) = match kind {
             1..=3 => (String::new(), format!("/p/{number}/*")),
             4 | 6 => (String::new(), format!("/u/{number}/{{id}}/x")),
             7 => (format!("host = \"h{number}.test\"\n"), "/".to_owned()),
@@ -177,14 +189,18 @@ pub fn first_line(command: &mut Command) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::routes;
+    use super::{Kinds, routes};
 
     #[test]
     fn the_route_that_is_asked_for_is_in_every_table() {
-        assert_eq!(routes(1).matches("path = \"/r/5000/exact\"").count(), 1);
-        let many = routes(10_000);
-        assert_eq!(many.matches("path = \"/r/5000/exact\"").count(), 1);
-        assert_eq!(many.matches("[[route]]").count(), 10_000);
-        assert!(many.contains("/p/") && many.contains("{id}") && many.contains("*.w"));
+        for (count, kinds) in
+            [(1, Kinds::One), (10_000, Kinds::One), (10, Kinds::All), (10_000, Kinds::All)]
+        {
+            let text = routes(count, kinds);
+            assert_eq!(text.matches("[[route]]").count(), count);
+            assert_eq!(text.matches("path = \"/r/5000/exact\"").count(), 1);
+            let mixed = ["/p/", "{id}", "host = \"h", "host = \"*.w"];
+            assert!(mixed.iter().all(|mark| text.contains(mark) == (kinds == Kinds::All)));
+        }
     }
 }
