@@ -12,10 +12,6 @@ use clap::{CommandFactory, Parser};
 
 use arguments::{Arguments, Command};
 
-// Workers allocate without waiting for each other, and what one frees it uses again.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Exit code: the configuration cannot be used.
 const CONFIGURATION: u8 = 1;
 /// Exit code: the command line cannot be used; clap uses the same.
