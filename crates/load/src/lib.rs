@@ -1,1 +1,3 @@
 //! The load generator and its reports.
+
+pub mod outcome;
