@@ -1,3 +1,4 @@
 //! The load generator and its reports.
 
 pub mod outcome;
+pub mod source;
