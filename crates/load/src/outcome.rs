@@ -45,7 +45,7 @@ pub struct Outcome {
     pub started_unix_ms: u64,
     /// Measured time in seconds, warm-up left out.
     pub seconds: f64,
-    /// Requests sent.
+    /// Requests that ended: each has an answer or stands among the errors.
     pub requests: u64,
     /// Whole answers received.
     pub responses: u64,
@@ -110,6 +110,23 @@ impl Errors {
         ]
     }
 
+    /// Requests that got no answer: all kinds but the unexpected, which are answers.
+    #[must_use]
+    pub const fn unanswered(&self) -> u64 {
+        self.connect + self.read + self.write + self.timeout + self.protocol
+    }
+
+    /// Adds those of another part of the run.
+    pub const fn add(&mut self, other: &Self) {
+        self.connect += other.connect;
+        self.read += other.read;
+        self.write += other.write;
+        self.timeout += other.timeout;
+        self.protocol += other.protocol;
+        self.unexpected_status += other.unexpected_status;
+        self.unexpected_body += other.unexpected_body;
+    }
+
     /// All kinds together.
     pub fn total(&self) -> u64 {
         self.kinds().iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
@@ -135,6 +152,18 @@ pub struct Latency {
     pub histogram: String,
 }
 
+/// The percentiles of [`Latency::percentiles`].
+pub const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
+
+impl Latency {
+    /// One of [`PERCENTILES`] in microseconds; 0 if it is not there.
+    #[must_use]
+    pub fn percentile(&self, wanted: f64) -> u64 {
+        let close = |(percentile, _): &&(f64, u64)| (percentile - wanted).abs() < 1e-9;
+        self.percentiles.iter().find(close).map_or(0, |(_, micros)| *micros)
+    }
+}
+
 /// One second of a run.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq)]
 pub struct Second {
@@ -148,4 +177,14 @@ pub struct Second {
     pub p50_micros: u64,
     /// 99th percentile in microseconds.
     pub p99_micros: u64,
+}
+
+/// The runs of a search for the highest rate that is sustained.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct Steps {
+    /// One run per rate, rates rising.
+    pub steps: Vec<Outcome>,
+    /// The last rate before the first that was not sustained or had errors; absent if even the
+    /// first was too high.
+    pub knee: Option<f64>,
 }
