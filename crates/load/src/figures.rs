@@ -33,7 +33,8 @@ pub(crate) fn count(value: u64) -> String {
 
 /// A rate, whole where it is large: `560 958`, `12.5`.
 pub(crate) fn rate(value: f64) -> String {
-    if value < 100.0 { format!("{value:.1}") } else { count(whole(value)) }
+    let short = value < 100.0 && value.fract() != 0.0;
+    if short { format!("{value:.1}") } else { count(whole(value)) }
 }
 
 /// A time given in microseconds, with three digits and the fitting unit: `53 µs`, `6.80 ms`.
