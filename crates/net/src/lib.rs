@@ -24,7 +24,7 @@ mod tests;
 mod timer;
 pub mod watch;
 
-pub use clock::{Nanos, now, unix_ms};
+pub use clock::{Nanos, now, precise_now, unix_ms};
 pub use connect::connect;
 pub use listen::{Accepted, Binding, Listener, PeerAddress};
 pub use log_writer::{LogCounts, LogTarget, LogWriter};
