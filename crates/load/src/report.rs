@@ -18,10 +18,11 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use compose::file_name;
+
 use crate::outcome::Outcome;
 use crate::results::Results;
-use document::Document;
-
+use document::{Cell, Document, Table};
 
 /// One HTML page about one run, or about several like the steps of a ramp.
 pub fn html(outcomes: &[Outcome]) -> String {
@@ -84,6 +85,13 @@ pub fn suite(results: &Results) -> Result<SuiteReport, String> {
         json: json + "\n",
         charts: drawings(&document),
     })
+}
+
+/// A table as text, for reports that are made elsewhere.
+pub(crate) fn table_text<const N: usize>(columns: [&str; N], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new(columns);
+    table.rows = rows.into_iter().map(|row| row.into_iter().map(Cell::new).collect()).collect();
+    markdown::rows(&table)
 }
 
 fn drawings(document: &Document) -> Vec<(String, String)> {

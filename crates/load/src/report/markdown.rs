@@ -30,7 +30,8 @@ pub(crate) fn markdown(document: &Document) -> String {
     out
 }
 
-fn rows(table: &Table) -> String {
+/// A table as Markdown.
+pub(super) fn rows(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let mut out = line(table.columns.iter().map(|column| cell(column)).collect());
     let mut rule = String::from("|---|");

@@ -56,7 +56,8 @@ fn runs(rounds: u32) -> Vec<Run> {
     for connections in [100, 1000, 5000] {
         for round in 1..=rounds {
             for (server, speed, micros, middle) in
-                [("sluice", 1.02, 6.1, 10), ("nginx", 1.0, 7.6, 13)] {
+                [("sluice", 1.02, 6.1, 10), ("nginx", 1.0, 7.6, 13)]
+            {
                 let rate = 90_000.0 * speed + f64::from(round * 37 % 5) * 40.0;
                 let outcome = outcome(connections, rate, u64::from(connections) * middle);
                 let responses = figures::float(outcome.responses);
