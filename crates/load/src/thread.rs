@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use sluice_net::process::{thread_cpu, wake_on_time};
-use sluice_net::{Deadline, Mailbox, Nanos, Post, precise_now, spawn};
+use sluice_net::process::thread_cpu;
+use sluice_net::{Deadline, Mailbox, Nanos, Post, precise_now, spawn, wake_on_time};
 
 use crate::lane::{Batch, Lane};
 use crate::outcome::Mode;
@@ -47,7 +47,9 @@ pub(crate) fn serve(
     post: Post<News>,
     orders: Mailbox<Order>,
 ) -> std::io::Result<()> {
-    wake_on_time();
+    if shared.plan.offered().is_some() {
+        wake_on_time();
+    }
     sluice_net::run(async move {
         let worker = Rc::new(Worker::new(shared, number, post));
         spawn(obey(Rc::clone(&worker), orders));

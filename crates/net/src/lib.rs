@@ -31,4 +31,4 @@ pub use log_writer::{LogCounts, LogTarget, LogWriter};
 pub use mailbox::{Mailbox, Post, mailbox};
 pub use runtime::{live_tasks, run, spawn, wake_all, yield_now};
 pub use stream::{Endpoint, Stream};
-pub use timer::{Deadline, Elapsed};
+pub use timer::{Deadline, Elapsed, wake_on_time};

@@ -120,12 +120,6 @@ pub fn thread_cpu() -> Option<Duration> {
     time_of(ClockId::ThreadCPUTime)
 }
 
-/// Asks for waits of the calling thread to end on time: the kernel may otherwise stretch each by 50
-/// microseconds in order to end several at once. A refusal changes nothing but that.
-pub fn wake_on_time() {
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-}
-
 fn time_of(clock: ClockId) -> Option<Duration> {
     Duration::try_from(clock_gettime(clock)).ok()
 }
