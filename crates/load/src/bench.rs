@@ -16,6 +16,7 @@ use crate::plain::{self, Detail};
 use crate::plan::{Expected, Extent, Place, Plan, Statuses, Work};
 use crate::report;
 use crate::request::{Keepalive, Wish, prepare};
+use crate::script::bench as script;
 use crate::run::{Failure, Finished, Stopper, run};
 use crate::target::Target;
 use crate::live;
@@ -42,6 +43,10 @@ pub struct Refusal {
 impl Refusal {
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { code: USAGE, message: message.into() }
+    }
+
+    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
+        Self { code: UNREACHABLE, message: message.into() }
     }
 }
 
@@ -72,7 +77,19 @@ pub fn bench(arguments: &BenchArguments) -> u8 {
 fn dispatch(arguments: &BenchArguments) -> Result<u8, Refusal> {
     raise_descriptor_limit();
     let target = arguments.target.as_deref().unwrap_or_default();
+    let stopper = stopper()?;
+    if script::is_script(target) {
+        return script::bench(arguments, Path::new(target), &stopper);
+    }
     let plan = plan(arguments, target)?;
+    match arguments.rate {
+        Some(Rate::Range(from, to)) => climb(arguments, &plan, (from, to), &stopper),
+        _ => once(arguments, plan, &stopper),
+    }
+}
+
+/// What ends runs when the user wants it.
+fn stopper() -> Result<Stopper, Refusal> {
     let stopper = Stopper::default();
     let stops = stopper.clone();
     let watched = watch_signals(move |signal| {
@@ -84,10 +101,7 @@ fn dispatch(arguments: &BenchArguments) -> Result<u8, Refusal> {
         code: UNREACHABLE,
         message: format!("cannot watch for signals: {error}"),
     })?;
-    match arguments.rate {
-        Some(Rate::Range(from, to)) => climb(arguments, &plan, (from, to), &stopper),
-        _ => once(arguments, plan, &stopper),
-    }
+    Ok(stopper)
 }
 
 /// The plan of a run against a URL.

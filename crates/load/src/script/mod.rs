@@ -5,6 +5,7 @@
 //! sent. What runs is a [`Script`], a source of requests for the engine.
 
 mod answer;
+pub(crate) mod bench;
 mod bitmap;
 mod clock;
 mod condition;
@@ -12,6 +13,7 @@ mod definitions;
 mod environment;
 mod fields;
 mod problem;
+mod report;
 mod request;
 mod runner;
 mod template;
@@ -41,8 +43,7 @@ pub use worker::{Counts, Limit, Plan, Sample};
 /// A script that was read and found right.
 #[derive(Debug)]
 pub struct Script {
-    /// How it is to be run.
-    pub runner: Runner,
+    runner: Runner,
     /// What has no effect in it.
     pub warnings: Vec<Problem>,
     requests: Vec<Request>,
@@ -114,6 +115,12 @@ impl Script {
         let mut script = sections(&document, files, &mut report);
         script.warnings = report.finish()?;
         Ok(script)
+    }
+
+    /// How it is to be run.
+    #[must_use]
+    pub const fn runner(&self) -> &Runner {
+        &self.runner
     }
 
     /// The plan of requests for a run; `limit` is what the run's own options say.

@@ -1,5 +1,6 @@
 //! Scripts read and carried out, without and with real connections.
 
+mod engine;
 mod problems;
 mod rounds;
 mod values;

@@ -93,7 +93,10 @@ impl Sequence {
 
 /// Texts to be replaced in every value, in one pass; at each place the first that fits.
 #[derive(Debug, Default)]
-pub(crate) struct Replace(pub(crate) Vec<(Box<[u8]>, Box<[u8]>)>);
+pub(crate) struct Replace(pub(crate) Vec<Pair>);
+
+/// What is replaced, and by what.
+pub(crate) type Pair = (Box<[u8]>, Box<[u8]>);
 
 impl Replace {
     /// Replaces in what was appended since `start`.

@@ -1,7 +1,7 @@
 //! Carries a script out: the round of each worker, what it registers, what it asserts.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -97,6 +97,41 @@ impl Plan {
         }
     }
 
+    /// Whether it ends by itself.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.rounds.is_some() || self.left.load(Ordering::Relaxed) != u64::MAX
+    }
+
+    /// How many requests the warm-up sends.
+    pub(crate) fn warm_up_length(&self) -> u64 {
+        match self.script.runner.no_warm {
+            true => 0,
+            false => u64::try_from(self.script.requests.len()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Says what was wrong with the warm-up; if somebody is there to ask, they decide whether to go on.
+    fn confirm(&self) {
+        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if samples.is_empty() {
+            return;
+        }
+        let mut stderr = std::io::stderr();
+        for sample in &samples {
+            // Nobody is left to tell if standard error is closed.
+            let _ = writeln!(stderr, "{}: {}", sample.request, sample.what);
+        }
+        if !std::io::stdin().is_terminal() || !stderr.is_terminal() {
+            return;
+        }
+        let _ = write!(stderr, "press Enter to go on all the same, q and Enter to stop: ");
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer);
+        if read.is_err() || answer.trim().eq_ignore_ascii_case("q") {
+            self.left.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// The script.
     #[must_use]
     pub fn script(&self) -> &Script {
@@ -187,6 +222,9 @@ impl RequestSource for Worker {
         };
         let Some(request) = script.requests.get(self.position).filter(|_| !enough && plan.take())
         else {
+            if self.phase == Phase::WarmUp {
+                plan.confirm();
+            }
             return Step::End;
         };
         request.write(&script.variables, &mut self.values, (out, &mut self.body));

@@ -11,7 +11,7 @@ use super::{Limit, plan};
 use crate::source::{Reply, RequestSource, Requests, Step};
 
 /// Answers each connection's requests with 200 and `{"n":…}`, and keeps their first lines.
-fn server() -> (String, Arc<Mutex<Vec<String>>>) {
+pub(super) fn server() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -42,7 +42,11 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<String>>) {
             seen.len()
         };
         let body = format!("{{\"n\":{number}}}");
-        let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let status = if head.contains("/fail") { "500 No" } else { "200 OK" };
+        if head.contains("/close") {
+            return;
+        }
+        let reply = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         stream.write_all(reply.as_bytes()).unwrap();
         input.clear();
     }
