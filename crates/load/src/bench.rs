@@ -11,15 +11,16 @@ use sluice_net::process::{cpus, raise_descriptor_limit};
 use sluice_net::signals::{Signal, watch_signals};
 
 use crate::arguments::{BenchArguments, Rate};
+use crate::live;
 use crate::outcome::{Mode, Outcome, Steps};
 use crate::plain::{self, Detail};
 use crate::plan::{Expected, Extent, Place, Plan, Statuses, Work};
 use crate::report;
 use crate::request::{Keepalive, Wish, prepare};
-use crate::script::bench as script;
 use crate::run::{Failure, Finished, Stopper, run};
+use crate::script::bench as script;
+use crate::suite::{bench_compare, bench_suite};
 use crate::target::Target;
-use crate::live;
 
 /// Exit code: some requests failed.
 const FAILED: u8 = 1;
@@ -33,11 +34,11 @@ const DURATION: Duration = Duration::from_secs(10);
 
 /// Why `sluice bench` ends without a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     /// The exit code.
-    pub code: u8,
+    pub(crate) code: u8,
     /// What is said.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl Refusal {
@@ -76,6 +77,12 @@ pub fn bench(arguments: &BenchArguments) -> u8 {
 
 fn dispatch(arguments: &BenchArguments) -> Result<u8, Refusal> {
     raise_descriptor_limit();
+    if let Some(files) = &arguments.compare {
+        return bench_compare(files);
+    }
+    if let Some(file) = &arguments.suite {
+        return bench_suite(arguments, file, &stopper()?);
+    }
     let target = arguments.target.as_deref().unwrap_or_default();
     let stopper = stopper()?;
     if script::is_script(target) {
@@ -123,9 +130,7 @@ pub(crate) fn plan(arguments: &BenchArguments, url: &str) -> Result<Plan, Refusa
     let prepared = prepare(&target, &wish).map_err(Refusal::usage)?;
     let endpoints = match &arguments.unix {
         Some(path) => vec![Endpoint::Unix(path.clone())],
-        None => target
-            .endpoints()
-            .map_err(|message| Refusal { code: UNREACHABLE, message })?,
+        None => target.endpoints().map_err(|message| Refusal { code: UNREACHABLE, message })?,
     };
     let mode = mode(arguments);
     let senders = arguments.users.unwrap_or(arguments.connections);

@@ -127,6 +127,19 @@ pub fn family(pid: u32) -> Vec<u32> {
     members(&processes(), pid)
 }
 
+/// Whether anything of a process group still runs. The dead that nobody has waited for do not count.
+pub(crate) fn group_runs(group: u32) -> bool {
+    let Ok(entries) = fs::read_dir("/proc") else { return false };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut stats = pids.map(|pid: u32| read(&format!("/proc/{pid}/stat")));
+    stats.any(|stat| {
+        let rest = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+        let mut fields = rest.split_ascii_whitespace();
+        let alive = fields.next().is_some_and(|state| !matches!(state, "Z" | "X"));
+        alive && fields.nth(1).is_some_and(|found| found.parse() == Ok(group))
+    })
+}
+
 /// The first line a command says, on either output; nothing if it cannot be started or is silent.
 pub fn said(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;

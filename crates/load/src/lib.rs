@@ -3,6 +3,7 @@
 mod answer;
 mod arguments;
 mod bench;
+pub mod compare;
 pub mod environment;
 mod figures;
 pub mod histogram;

@@ -1,5 +1,6 @@
 //! Suites: a file names servers and cases; the servers are started, loaded in turn, and stopped.
 
+mod engine;
 mod features;
 mod file;
 mod instructions;
@@ -15,6 +16,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub(crate) use engine::{bench_compare, bench_suite};
 pub use file::{Suite, parse};
 pub use output::write;
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::file::Ready;
+use crate::environment::group_runs;
 
 /// How long a server may take to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
@@ -106,6 +107,10 @@ impl Running {
         }
         // Also when the first process has ended: others of its group may not have.
         let _ = kill_process_group(group, Signal::KILL);
+        // Even SIGKILL takes a moment, and who is still dying still holds a port and a CPU.
+        while Instant::now() < end + GRACE && group_runs(self.child.id()) {
+            sleep(LOOK);
+        }
         let _ = self.child.wait();
     }
 }
