@@ -104,6 +104,14 @@ pub struct BenchArguments {
     /// Redis only: the tests to run, like ping_inline,ping_mbulk
     #[arg(long, value_name = "LIST")]
     pub test: Option<String>,
+    /// Redis only: bytes of a value
+    #[arg(long, value_name = "BYTES", default_value_t = 3,
+        value_parser = clap::value_parser!(u64).range(0..=536_870_912))]
+    pub data_size: u64,
+    /// Redis only: how many different keys; without it always the same one
+    #[arg(long, value_name = "KEYS",
+        value_parser = clap::value_parser!(u64).range(1..=999_999_999_999))]
+    pub keyspace: Option<u64>,
     /// Say what changed between two JSON files, and whether it is more than noise
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["target", "suite"])]
     pub compare: Option<Vec<PathBuf>>,
@@ -144,7 +152,8 @@ fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = text.split_at_checked(split).unwrap_or((text, ""));
     let unit = if unit.is_empty() { "s" } else { unit };
     let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| factor);
-    let parsed = number.parse::<f64>().ok().zip(factor).map(|(number, factor)| number * factor / 1e3);
+    let parsed =
+        number.parse::<f64>().ok().zip(factor).map(|(number, factor)| number * factor / 1e3);
     parsed
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .filter(|time| time.as_secs() < 366 * 86_400)

@@ -15,6 +15,7 @@ use crate::live;
 use crate::outcome::{Mode, Outcome, Steps};
 use crate::plain::{self, Detail};
 use crate::plan::{Expected, Extent, Place, Plan, Statuses, Work};
+use crate::redis;
 use crate::report;
 use crate::request::{Keepalive, Wish, prepare};
 use crate::run::{Failure, Finished, Stopper, run};
@@ -87,6 +88,9 @@ fn dispatch(arguments: &BenchArguments) -> Result<u8, Refusal> {
     let stopper = stopper()?;
     if script::is_script(target) {
         return script::bench(arguments, Path::new(target), &stopper);
+    }
+    if redis::is_redis(target) {
+        return redis::bench(arguments, target, &stopper);
     }
     let plan = plan(arguments, target)?;
     match arguments.rate {

@@ -88,6 +88,12 @@ impl Histogram {
         if self.0.is_empty() { 0 } else { self.0.value_at_percentile(percentile).min(self.0.max()) }
     }
 
+    /// How many took so many microseconds or less.
+    #[must_use]
+    pub fn count_up_to(&self, micros: u64) -> u64 {
+        self.0.count_between(0, micros.min(LONGEST_MICROS))
+    }
+
     /// The figures of a report.
     #[must_use]
     pub fn latency(&self) -> Latency {

@@ -14,6 +14,7 @@ pub mod outcome;
 mod pace;
 pub mod plain;
 pub mod plan;
+mod redis;
 pub mod report;
 pub mod request;
 pub mod results;

@@ -82,7 +82,8 @@ impl Condition {
         };
         let mut reader = Reader { registered, report };
         let test = reader.test(entry)?;
-        let typed = reader.report.text().get(entry.span.start..entry.node.span.end).unwrap_or_default();
+        let typed =
+            reader.report.text().get(entry.span.start..entry.node.span.end).unwrap_or_default();
         let words = typed.split_whitespace().collect::<Vec<_>>().join(" ");
         Some(Self { test, words })
     }
@@ -99,9 +100,9 @@ impl Condition {
             Test::Matches(pairs) => {
                 all(answer, pairs, |fact, regex| any_text(&fact, |whole| regex.is_match(whole)))
             }
-            Test::In(pairs) => all(answer, pairs, |fact, values| {
-                values.iter().any(|value| equals(&fact, value))
-            }),
+            Test::In(pairs) => {
+                all(answer, pairs, |fact, values| values.iter().any(|value| equals(&fact, value)))
+            }
             Test::Range(bounds) => bounds.iter().all(|(part, bound, limit)| {
                 answer
                     .fact(part)
@@ -141,11 +142,7 @@ impl Condition {
     }
 }
 
-fn all<T>(
-    answer: &Answer<'_>,
-    pairs: &[(Part, T)],
-    holds: impl Fn(Fact<'_>, &T) -> bool,
-) -> bool {
+fn all<T>(answer: &Answer<'_>, pairs: &[(Part, T)], holds: impl Fn(Fact<'_>, &T) -> bool) -> bool {
     pairs.iter().all(|(part, value)| answer.fact(part).is_some_and(|fact| holds(fact, value)))
 }
 
@@ -360,7 +357,6 @@ pub(crate) fn unknown_part(name: &str) -> String {
          .body, .body_length, .body_json.PATH, _ctx.elapsed, and what requests register"
     )
 }
-
 
 #[cfg(test)]
 mod tests;

@@ -210,4 +210,3 @@ enum Lines {
     File,
     List,
 }
-

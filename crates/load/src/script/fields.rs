@@ -116,11 +116,7 @@ impl<'t> Fields<'t> {
     }
 
     /// Pairs of a table, or of a list of tables: `a: b` and `- a: b` mean the same.
-    pub(crate) fn pairs(
-        &mut self,
-        name: &'static str,
-        report: &mut Report<'_>,
-    ) -> Vec<&'t Entry> {
+    pub(crate) fn pairs(&mut self, name: &'static str, report: &mut Report<'_>) -> Vec<&'t Entry> {
         match self.take(name) {
             Some(Node { value: Value::Table(entries), .. }) => entries.iter().collect(),
             Some(Node { value: Value::List(list), .. }) => {

@@ -52,7 +52,6 @@ pub struct Script {
     targets: Vec<String>,
 }
 
-
 /// Why a script cannot be run.
 #[derive(Debug)]
 pub enum LoadError {
@@ -65,7 +64,9 @@ pub enum LoadError {
 impl std::fmt::Display for LoadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::File(path, error) => writeln!(f, "error: {} cannot be read: {error}", path.display()),
+            Self::File(path, error) => {
+                writeln!(f, "error: {} cannot be read: {error}", path.display())
+            }
             Self::Problems(problems) => problems.fmt(f),
         }
     }
@@ -88,9 +89,8 @@ impl Script {
         })?;
         let beside = sluice_net::files::directory_of(path);
         let files = |name: &Path| {
-            sluice_net::files::read(name).or_else(|error| {
-                sluice_net::files::read(&beside.join(name)).map_err(|_| error)
-            })
+            sluice_net::files::read(name)
+                .or_else(|error| sluice_net::files::read(&beside.join(name)).map_err(|_| error))
         };
         let environment = |name: &str| std::env::var(name).ok();
         Self::read((&path.display().to_string(), &text), &environment, &files)

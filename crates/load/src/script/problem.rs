@@ -136,13 +136,7 @@ impl<'a> Report<'a> {
     }
 }
 
-fn located(
-    file: &str,
-    text: &str,
-    span: Span,
-    message: String,
-    severity: Severity,
-) -> Problem {
+fn located(file: &str, text: &str, span: Span, message: String, severity: Severity) -> Problem {
     let start = boundary(text, span.start);
     let before = text.get(..start).unwrap_or_default();
     let line = before.bytes().filter(|byte| *byte == b'\n').count().saturating_add(1);

@@ -43,7 +43,7 @@ pub(crate) fn report(finished: &Finished, runner: &Runner, counts: &Counts) -> S
 struct Figures<'o> {
     outcome: &'o Outcome,
     spread: Histogram<u64>,
-    /// All latencies together, in microseconds.
+    /// All waiting for answers together, in microseconds.
     cumulative: f64,
     in_micros: bool,
     sizes: bool,
@@ -62,7 +62,9 @@ fn empty() -> Histogram<u64> {
 
 impl<'o> Figures<'o> {
     fn new(outcome: &'o Outcome, runner: &Runner) -> Self {
-        let cumulative = outcome.latency.mean_micros * float(outcome.latency.count);
+        // What a request waited for its turn is not the server's time.
+        let served = outcome.uncorrected.as_ref().unwrap_or(&outcome.latency);
+        let cumulative = served.mean_micros * float(served.count);
         Self {
             outcome,
             spread: spread(&outcome.latency),
@@ -121,7 +123,10 @@ impl<'o> Figures<'o> {
         if self.sizes {
             let (sent, received) = (float(outcome.bytes_sent), float(outcome.bytes_received));
             text.push_str(&Self::row("Request Traffic/sec", &bytes(self.per_second(sent))));
-            text.push_str(&Self::row("Total Transfer/sec", &bytes(self.per_second(sent + received))));
+            text.push_str(&Self::row(
+                "Total Transfer/sec",
+                &bytes(self.per_second(sent + received)),
+            ));
         }
         let latency = &outcome.latency;
         text.push_str(&Self::row("Fastest Request", &self.time(float(latency.min_micros))));
@@ -135,7 +140,8 @@ impl<'o> Figures<'o> {
         }
         let unanswered = outcome.requests.saturating_sub(outcome.responses);
         let none = (unanswered > 0).then_some((0, unanswered));
-        for (status, times) in none.into_iter().chain(outcome.statuses.iter().map(|(s, n)| (*s, *n)))
+        for (status, times) in
+            none.into_iter().chain(outcome.statuses.iter().map(|(s, n)| (*s, *n)))
         {
             text.push_str(&Self::row(&format!("Status {status}"), &count(times)));
         }
@@ -207,11 +213,12 @@ impl<'o> Figures<'o> {
 
     fn server(&self) -> String {
         let outcome = self.outcome;
+        let served = outcome.uncorrected.as_ref().unwrap_or(&outcome.latency);
         let busy = self.busy();
         let by_busy = |total: f64| if busy > 0.0 { total / busy } else { 0.0 };
         let mut text = String::from("\n[Estimated Server Metrics]\n");
         text.push_str(&Self::row("Requests/sec", &rate(by_busy(float(outcome.responses)))));
-        text.push_str(&Self::row("Avg Req Time", &self.time(outcome.latency.mean_micros)));
+        text.push_str(&Self::row("Avg Req Time", &self.time(served.mean_micros)));
         if self.sizes {
             let total = float(outcome.bytes_sent) + float(outcome.bytes_received);
             text.push_str(&Self::row("Transfer/sec", &bytes(by_busy(total))));
@@ -221,7 +228,11 @@ impl<'o> Figures<'o> {
 }
 
 /// What went wrong, in full for the first few.
-fn troubles(reasons: &BTreeMap<&'static str, String>, outcome: &Outcome, counts: &Counts) -> String {
+fn troubles(
+    reasons: &BTreeMap<&'static str, String>,
+    outcome: &Outcome,
+    counts: &Counts,
+) -> String {
     let mut text = String::new();
     for (kind, times) in outcome.errors.kinds().iter().filter(|(_, times)| *times > 0) {
         let reason = reasons.get(kind).map_or(String::new(), |why| format!(" ({why})"));
@@ -245,7 +256,9 @@ fn troubles(reasons: &BTreeMap<&'static str, String>, outcome: &Outcome, counts:
 fn harmonic(spread: &Histogram<u64>) -> f64 {
     let sum: f64 = spread
         .iter_recorded()
-        .map(|value| float(value.count_since_last_iteration()) / float(value.value_iterated_to().max(1)))
+        .map(|value| {
+            float(value.count_since_last_iteration()) / float(value.value_iterated_to().max(1))
+        })
         .sum();
     if sum > 0.0 { float(spread.len()) / sum } else { 0.0 }
 }

@@ -75,9 +75,8 @@ impl Request {
         report: &mut Report<'_>,
     ) -> Option<Self> {
         let mut outer = Fields::of(node, "an entry of `requests`", report)?;
-        let assert = outer
-            .take("assert")
-            .and_then(|node| Condition::read(node, around.registered, report));
+        let assert =
+            outer.take("assert").and_then(|node| Condition::read(node, around.registered, report));
         let register = registrations(&mut outer, around.registered, report);
         let pause = outer.take("sleep").and_then(|node| pause(node, report));
         let request = outer.take("request");
@@ -306,7 +305,9 @@ impl<'d> Draft<'d, '_> {
         let mut head = Template::literal(&line, Place::Body);
         let target = match simple {
             true => Template::literal(&url.target, Place::Target),
-            false => Template::new((&url.target, span), Place::Target, &self.body_free(), self.report),
+            false => {
+                Template::new((&url.target, span), Place::Target, &self.body_free(), self.report)
+            }
         };
         head.append(target);
         head.append(Template::literal(" HTTP/1.1\r\n", Place::Body));

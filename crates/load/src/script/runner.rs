@@ -85,11 +85,7 @@ fn rounds(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Option<u64> {
     u64::try_from(rounds).ok().filter(|rounds| *rounds > 0)
 }
 
-fn statuses(
-    fields: &mut Fields<'_>,
-    name: &'static str,
-    report: &mut Report<'_>,
-) -> BTreeSet<u16> {
+fn statuses(fields: &mut Fields<'_>, name: &'static str, report: &mut Report<'_>) -> BTreeSet<u16> {
     let mut statuses = BTreeSet::new();
     for node in fields.list(name, report) {
         let Some(text) = text(node, name, report) else { continue };

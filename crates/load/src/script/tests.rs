@@ -50,7 +50,11 @@ fn answered(source: &mut dyn RequestSource, body: &str) -> Option<String> {
     Some(text)
 }
 
-fn answer(source: &mut dyn RequestSource, meta: RequestMeta, (status, body): (u16, &str)) -> Verdict {
+fn answer(
+    source: &mut dyn RequestSource,
+    meta: RequestMeta,
+    (status, body): (u16, &str),
+) -> Verdict {
     let head = ResponseHead { status, ..ResponseHead::default() };
     let reply = Reply {
         head: &head,

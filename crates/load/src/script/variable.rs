@@ -42,7 +42,11 @@ pub(crate) enum Kind {
     /// Time since 1970 in units of so many nanoseconds.
     Unix(u64),
     /// Random whole numbers as a compressed bitmap in base64.
-    Bitmap { size: usize, from: u32, to: u32 },
+    Bitmap {
+        size: usize,
+        from: u32,
+        to: u32,
+    },
 }
 
 /// A list of values of another variable.

@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::source::{
-    Content, Failure, Reply, RequestMeta, RequestSource, Requests, Step, Verdict,
-};
+use crate::source::{Content, Failure, Reply, RequestMeta, RequestSource, Requests, Step, Verdict};
 
 use super::Script;
 use super::answer::{Answer, Part};
@@ -168,7 +166,6 @@ impl Plan {
         }
     }
 }
-
 
 impl Requests for Arc<Plan> {
     fn targets(&self) -> &[String] {

@@ -32,11 +32,8 @@ fn holds(text: &str) -> bool {
     head.fields.push(b"X-Id", b"42").unwrap();
     let reply = Reply { head: &head, body: BODY, body_length: 98, elapsed: 2_500_000 };
     let registered = [Some(b"42".to_vec()), None];
-    let answer = Answer {
-        reply: &reply,
-        registered: &registered,
-        json: serde_json::from_slice(BODY).ok(),
-    };
+    let answer =
+        Answer { reply: &reply, registered: &registered, json: serde_json::from_slice(BODY).ok() };
     read(text).unwrap_or_else(|error| panic!("{text}: {error}")).holds(&answer)
 }
 

@@ -40,7 +40,8 @@ fn malformed_yaml_has_a_place() {
 fn what_is_wrong_is_named() {
     let with = |variable: &str| format!("variables:\n  - {{name: v, {variable}}}\n{GOOD}");
     let request = |fields: &str| format!("requests:\n  - request: {{{fields}}}\n");
-    let entry = |fields: &str| format!("requests:\n  - request: {{url: 'http://a/'}}\n    {fields}\n");
+    let entry =
+        |fields: &str| format!("requests:\n  - request: {{url: 'http://a/'}}\n    {fields}\n");
     let rows = [
         (String::new(), "a script needs `requests`"),
         ("requests: []".to_owned(), "a script needs `requests`"),
@@ -112,9 +113,6 @@ fn what_has_no_effect_is_a_warning() {
     let shown: Vec<&str> = warnings.iter().map(|warning| warning.message.as_str()).collect();
     assert_eq!(
         shown,
-        [
-            "has no effect: percentiles are always of all requests",
-            "`statsd` has no effect here"
-        ]
+        ["has no effect: percentiles are always of all requests", "`statsd` has no effect here"]
     );
 }

@@ -80,10 +80,7 @@ fn the_warm_up_says_what_is_wrong() {
         .collect();
     assert_eq!(
         samples,
-        [
-            "GET http://a/2: warm-up: status 500",
-            "DELETE http://a/3: warm-up: no connection"
-        ]
+        ["GET http://a/2: warm-up: status 500", "DELETE http://a/3: warm-up: no connection"]
     );
 }
 
@@ -180,7 +177,13 @@ fn a_failed_assertion_ends_the_round() {
             1,
             Verdict::Expected,
         ),
-        ("runner: {benchmark_only: true}", "POST /use?t=not_found HTTP/1.1", 0, 0, Verdict::Expected),
+        (
+            "runner: {benchmark_only: true}",
+            "POST /use?t=not_found HTTP/1.1",
+            0,
+            0,
+            Verdict::Expected,
+        ),
     ];
     for (runner, next, invalid, skipped, verdict) in rows {
         let plan = plan(&format!("{runner}\n{FLOW}"), Limit::default());

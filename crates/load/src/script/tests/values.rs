@@ -33,7 +33,10 @@ fn lists_and_files_give_each_of_their_values() {
 fn sequences_start_behind_from_and_begin_again_at_zero() {
     let rows = [
         ("type: sequence", vec!["1", "2", "3"]),
-        ("type: sequence, from: 5, to: 7", vec!["6", "7", "0", "1", "2", "3", "4", "5", "6", "7", "0"]),
+        (
+            "type: sequence, from: 5, to: 7",
+            vec!["6", "7", "0", "1", "2", "3", "4", "5", "6", "7", "0"],
+        ),
         ("type: sequence, from: 4294967294", vec!["4294967295", "0", "1"]),
         (
             "type: sequence64, from: 18446744073709551613",
@@ -128,7 +131,8 @@ fn times_are_now() {
 
 #[test]
 fn bitmaps_are_base64() {
-    let rows = [("size: 1, from: 1, to: 1", "OjAAAAEAAAAAAAAAEAAAAAEA"), ("size: 0", "OjAAAAAAAAA=")];
+    let rows =
+        [("size: 1, from: 1, to: 1", "OjAAAAEAAAAAAAAAEAAAAAEA"), ("size: 0", "OjAAAAAAAAA=")];
     for (options, expected) in rows {
         assert_eq!(values(&format!("type: int_array_bitmap, {options}"), 1), [expected]);
     }
