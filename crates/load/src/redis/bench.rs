@@ -19,6 +19,7 @@ use crate::figures::float;
 use crate::live;
 use crate::outcome::{Mode, Outcome, Second};
 use crate::run::{Phase, Progress, Stopper, Watcher};
+use crate::suite::{CaseRun, Extent};
 
 /// Requests of a test if the command line says neither how many nor how long.
 const REQUESTS: u64 = 100_000;
@@ -77,6 +78,46 @@ pub(crate) fn bench(
     }
     write_all(arguments, &outcomes)?;
     Ok(code)
+}
+
+/// One run of a suite: the one test it names.
+///
+/// # Errors
+/// A test or a server that does not exist, and what broke, in words.
+pub(crate) fn suite_run(case: &CaseRun, stopper: &Stopper) -> Result<Outcome, String> {
+    let server = Server::parse(&case.url)?;
+    let endpoints = server.endpoints()?;
+    let names = case.redis.as_deref().unwrap_or(TESTS);
+    let mut tests = Test::list(names, Size { data: 3, keyspace: None })?;
+    let test = match (tests.pop(), tests.is_empty()) {
+        (Some(test), true) => test,
+        _ => return Err(format!("a suite runs one test at a time, not `{names}`")),
+    };
+    let (requests, duration) = match case.extent {
+        Extent::Time(time) => (u64::MAX, Some(time)),
+        Extent::Requests(count) => (count, None),
+    };
+    let plan = Arc::new(Plan {
+        test,
+        endpoints,
+        greeting: server.greeting,
+        greetings: server.greetings,
+        connections: case.connections,
+        threads: case.threads.unwrap_or(1).min(case.connections).max(1),
+        pipeline: case.pipeline,
+        keyspace: None,
+        timeout: case.timeout,
+        duration,
+        left: AtomicU64::new(requests),
+        closed: AtomicU64::new(u64::from(case.connections)),
+        stopped: AtomicBool::new(false),
+    });
+    let measured = measure(&plan, &case.url, stopper).map_err(|refusal| refusal.message)?;
+    live::clear();
+    match measured.trouble {
+        Some(trouble) => Err(trouble),
+        None => Ok(measured.outcome),
+    }
 }
 
 /// Options that mean nothing to Redis.

@@ -14,5 +14,5 @@ mod thread;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bench::bench;
+pub(crate) use bench::{bench, suite_run};
 pub(crate) use target::is_redis;

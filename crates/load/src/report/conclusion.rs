@@ -42,7 +42,11 @@ fn headline(all: &[Pairing<'_>], subject: &str, peer: &str) -> String {
         of("requests per second", |pair| pair.rate),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    format!("{subject} against {peer}, medians of {} settings: {}.", pairs.len(), parts.join(", "))
+    format!(
+        "{subject} against {peer}, medians over all settings ({}): {}.",
+        pairs.len(),
+        parts.join(", ")
+    )
 }
 
 fn sentence(case: &Case, pair: &Pairing<'_>) -> String {

@@ -168,7 +168,7 @@ fn the_conclusion_states_the_honest_ratios() {
     assert_eq!(
         headlines,
         [
-            "sluice against nginx, medians of 3 settings: 0.80 times the CPU time per request (3 of 3 \
+            "sluice against nginx, medians over all settings (3): 0.80 times the CPU time per request (3 of 3 \
           beyond noise), 0.77 times the p99 latency (3 of 3 beyond noise), 1.02 times the requests \
           per second (3 of 3 beyond noise)."
         ]

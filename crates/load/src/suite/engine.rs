@@ -10,6 +10,7 @@ use crate::compare;
 use crate::live;
 use crate::outcome::{Mode, Outcome};
 use crate::plan::{self, Expected, Place, Plan, Statuses, Work};
+use crate::redis;
 use crate::request::{Keepalive, Wish, prepare};
 use crate::results::{Length, State};
 use crate::run::{self, Failure, Stopper};
@@ -63,8 +64,8 @@ fn refusal(message: String) -> Refusal {
 
 /// One run of a suite by this program's own engine.
 fn execute(case: &CaseRun, stopper: &Stopper) -> Result<Outcome, String> {
-    if let Some(test) = &case.redis {
-        return Err(format!("{test}: suites cannot load the Redis protocol yet"));
+    if case.redis.is_some() {
+        return redis::suite_run(case, stopper);
     }
     let finished =
         run::run(plan(case)?, stopper, live::silence()).map_err(|failure| match failure {
