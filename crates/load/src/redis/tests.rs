@@ -57,6 +57,7 @@ fn server(reply: fn(&str, u64) -> Option<&'static str>) -> (String, Arc<AtomicU6
 }
 
 fn serve(stream: TcpStream, reply: fn(&str, u64) -> Option<&'static str>, pings: &AtomicU64) {
+    stream.set_nodelay(true).unwrap();
     let mut out = stream.try_clone().unwrap();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { return };
