@@ -23,6 +23,8 @@ pub(crate) enum Command {
         #[arg(short, long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Put load on a server, measure it, and report
+    Bench(Box<sluice_load::BenchArguments>),
     /// Print the JSON schema of the configuration, for editors
     Schema,
     /// Print the completions for a shell

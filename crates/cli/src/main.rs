@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(run) => run::run(run),
         Command::Check { config } => check::check(config),
+        Command::Bench(arguments) => ExitCode::from(sluice_load::bench(&arguments)),
         Command::Schema => terminal::print(&schema()),
         Command::Completions { shell } => terminal::print(&completions(shell)),
     }

@@ -27,6 +27,16 @@ pub fn now() -> Nanos {
     MONOTONIC.get()
 }
 
+/// Time at this very moment, on the same clock as [`now`]: for who measures, since it costs a look at
+/// the clock each time. It does not move [`now`].
+#[must_use]
+#[inline]
+pub fn precise_now() -> Nanos {
+    let start = *START.get_or_init(Instant::now);
+    // One second on, so that "a while ago" is never before the beginning.
+    nanos(start.elapsed()).saturating_add(1_000_000_000)
+}
+
 /// Time of this turn on the wall clock, in milliseconds since 1970 (UTC).
 #[must_use]
 pub fn unix_ms() -> u64 {
@@ -37,9 +47,7 @@ pub fn unix_ms() -> u64 {
 /// Reads the clock for the coming turn.
 #[inline]
 pub(crate) fn advance() {
-    let start = *START.get_or_init(Instant::now);
-    // One second on, so that "a while ago" is never before the beginning.
-    let now = nanos(start.elapsed()).saturating_add(1_000_000_000);
+    let now = precise_now();
     MONOTONIC.set(now);
     if now.saturating_sub(WALL_READ_AT.get()) >= WALL_TRUST {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

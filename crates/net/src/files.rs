@@ -12,6 +12,14 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
+/// Makes a file hold exactly these bytes.
+///
+/// # Errors
+/// What the kernel says: no such directory, permission denied, disk full.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    std::fs::write(path, bytes)
+}
+
 /// Whether there is a directory at this path.
 #[must_use]
 pub fn is_directory(path: &Path) -> bool {

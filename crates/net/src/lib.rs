@@ -24,11 +24,11 @@ mod tests;
 mod timer;
 pub mod watch;
 
-pub use clock::{Nanos, now, unix_ms};
+pub use clock::{Nanos, now, precise_now, unix_ms};
 pub use connect::connect;
 pub use listen::{Accepted, Binding, Listener, PeerAddress};
 pub use log_writer::{LogCounts, LogTarget, LogWriter};
 pub use mailbox::{Mailbox, Post, mailbox};
 pub use runtime::{live_tasks, run, spawn, wake_all, yield_now};
 pub use stream::{Endpoint, Stream};
-pub use timer::{Deadline, Elapsed};
+pub use timer::{Deadline, Elapsed, wake_on_time};

@@ -114,6 +114,12 @@ fn cpu_time() -> Option<Duration> {
     time_of(ClockId::ProcessCPUTime)
 }
 
+/// CPU time of the calling thread, user and system.
+#[must_use]
+pub fn thread_cpu() -> Option<Duration> {
+    time_of(ClockId::ThreadCPUTime)
+}
+
 fn time_of(clock: ClockId) -> Option<Duration> {
     Duration::try_from(clock_gettime(clock)).ok()
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use slab::Slab;
 
@@ -181,6 +181,10 @@ impl Reactor {
             tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(wait.subsec_nanos()),
         });
+        let timeout = match timeout {
+            Some(wait) if crate::timer::is_precise() => self.wait_precisely(wait),
+            other => other,
+        };
         match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -201,6 +205,19 @@ impl Reactor {
             }
         }
         Ok(bell)
+    }
+}
+
+impl Reactor {
+    /// Waits for events in nanoseconds, which epoll_wait(2) cannot and epoll_pwait2(2) can only from
+    /// Linux 5.11 on; what is left is to take the events.
+    fn wait_precisely(&self, wait: Timespec) -> Option<Timespec> {
+        let nothing = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if wait != nothing {
+            // An interruption is a wake-up like any other.
+            let _ = poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&wait));
+        }
+        Some(nothing)
     }
 }
 

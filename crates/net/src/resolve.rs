@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,6 +20,18 @@ use crate::process::{End, start_thread};
 
 /// First pause after a failure, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// The addresses of a name or of an address in digits, once, as the system's own resolver says. It
+/// waits: for tools, before they start.
+///
+/// # Errors
+/// There is no such name, or nobody answers.
+pub fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    let mut seen = BTreeSet::new();
+    addresses.retain(|address| seen.insert(*address));
+    Ok(addresses)
+}
 
 /// How names are resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]

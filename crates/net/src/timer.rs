@@ -1,9 +1,10 @@
 //! Deadlines: one per task that waits, moved without touching the heap.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::future::{Future, poll_fn};
+use std::num::NonZeroU64;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -37,6 +38,21 @@ struct Timers {
 
 thread_local! {
     static TIMERS: RefCell<Timers> = RefCell::default();
+    static PRECISE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes deadlines of the calling thread end on time instead of up to a millisecond late, at the price
+/// of a second system call for each wait: for who sends on a schedule.
+pub fn wake_on_time() {
+    PRECISE.set(true);
+    // The kernel may otherwise stretch each wait by 50 microseconds in order to end several at once. A
+    // refusal changes nothing but that.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Whether this thread asked to be woken on time.
+pub(crate) fn is_precise() -> bool {
+    PRECISE.get()
 }
 
 impl Timers {

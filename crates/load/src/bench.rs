@@ -1,0 +1,300 @@
+//! `sluice bench`: from the command line to the exit code.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_net::Endpoint;
+use sluice_net::files;
+use sluice_net::process::{cpus, raise_descriptor_limit};
+use sluice_net::signals::{Signal, watch_signals};
+
+use crate::arguments::{BenchArguments, Rate};
+use crate::live;
+use crate::outcome::{Mode, Outcome, Steps};
+use crate::plain::{self, Detail};
+use crate::plan::{Expected, Extent, Place, Plan, Statuses, Work};
+use crate::redis;
+use crate::report;
+use crate::request::{Keepalive, Wish, prepare};
+use crate::run::{Failure, Finished, Stopper, run};
+use crate::script::bench as script;
+use crate::suite::{bench_compare, bench_suite};
+use crate::target::Target;
+
+/// Exit code: some requests failed.
+const FAILED: u8 = 1;
+/// Exit code: the command line cannot be used.
+const USAGE: u8 = 2;
+/// Exit code: the target cannot be reached, or this machine has not what is needed.
+const UNREACHABLE: u8 = 3;
+
+/// How long is measured if nobody says otherwise.
+const DURATION: Duration = Duration::from_secs(10);
+
+/// Why `sluice bench` ends without a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The exit code.
+    pub(crate) code: u8,
+    /// What is said.
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { code: USAGE, message: message.into() }
+    }
+
+    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
+        Self { code: UNREACHABLE, message: message.into() }
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        let message = match failure {
+            Failure::Unreachable(reason) => format!("the target cannot be reached: {reason}"),
+            Failure::Broken(reason) => reason,
+        };
+        Self { code: UNREACHABLE, message }
+    }
+}
+
+/// Does what the command line asks for. Prints the report to standard output and everything else to
+/// standard error; the result is the exit code.
+#[must_use]
+pub fn bench(arguments: &BenchArguments) -> u8 {
+    match dispatch(arguments) {
+        Ok(code) => code,
+        Err(refusal) => {
+            live::clear();
+            say(&format!("error: {}\n", refusal.message));
+            refusal.code
+        }
+    }
+}
+
+fn dispatch(arguments: &BenchArguments) -> Result<u8, Refusal> {
+    raise_descriptor_limit();
+    if let Some(files) = &arguments.compare {
+        return bench_compare(files);
+    }
+    if let Some(file) = &arguments.suite {
+        return bench_suite(arguments, file, &stopper()?);
+    }
+    let target = arguments.target.as_deref().unwrap_or_default();
+    let stopper = stopper()?;
+    if script::is_script(target) {
+        return script::bench(arguments, Path::new(target), &stopper);
+    }
+    if redis::is_redis(target) {
+        return redis::bench(arguments, target, &stopper);
+    }
+    let plan = plan(arguments, target)?;
+    match arguments.rate {
+        Some(Rate::Range(from, to)) => climb(arguments, &plan, (from, to), &stopper),
+        _ => once(arguments, plan, &stopper),
+    }
+}
+
+/// What ends runs when the user wants it.
+fn stopper() -> Result<Stopper, Refusal> {
+    let stopper = Stopper::default();
+    let stops = stopper.clone();
+    let watched = watch_signals(move |signal| {
+        if signal == Signal::Stop {
+            stops.stop();
+        }
+    });
+    watched.map_err(|error| Refusal {
+        code: UNREACHABLE,
+        message: format!("cannot watch for signals: {error}"),
+    })?;
+    Ok(stopper)
+}
+
+/// The plan of a run against a URL.
+///
+/// # Errors
+/// What is wrong with the arguments.
+pub(crate) fn plan(arguments: &BenchArguments, url: &str) -> Result<Plan, Refusal> {
+    let target = Target::parse(url).map_err(Refusal::usage)?;
+    let keepalive = if arguments.no_keepalive { Keepalive::Off } else { Keepalive::On };
+    if keepalive == Keepalive::Off && arguments.pipeline > 1 {
+        return Err(Refusal::usage("--pipeline needs connections that stay: leave --no-keepalive"));
+    }
+    let wish = Wish {
+        method: arguments.method.clone(),
+        headers: arguments.headers.clone(),
+        body: body(arguments)?,
+        keepalive,
+    };
+    let prepared = prepare(&target, &wish).map_err(Refusal::usage)?;
+    let endpoints = match &arguments.unix {
+        Some(path) => vec![Endpoint::Unix(path.clone())],
+        None => target.endpoints().map_err(|message| Refusal { code: UNREACHABLE, message })?,
+    };
+    let mode = mode(arguments);
+    let senders = arguments.users.unwrap_or(arguments.connections);
+    Ok(Plan {
+        shown: target.text.clone(),
+        targets: vec![Place { target, endpoints }],
+        work: Work::Fixed(Arc::new(prepared)),
+        extent: extent(arguments, &mode),
+        mode,
+        connections: senders,
+        threads: threads(arguments).min(senders),
+        pipeline: arguments.pipeline,
+        keepalive,
+        timeout: arguments.timeout.max(Duration::from_millis(1)),
+        warmup: arguments.warmup,
+        expected: expected(arguments)?,
+    })
+}
+
+pub(crate) fn threads(arguments: &BenchArguments) -> u32 {
+    let half = u32::try_from(cpus().div_ceil(2)).unwrap_or(1);
+    arguments.threads.unwrap_or(half)
+}
+
+fn body(arguments: &BenchArguments) -> Result<Option<Vec<u8>>, Refusal> {
+    match (&arguments.body, &arguments.body_file) {
+        (Some(text), _) => Ok(Some(text.clone().into_bytes())),
+        (None, Some(path)) => read(path).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
+    files::read(path)
+        .map_err(|error| Refusal::usage(format!("cannot read {}: {error}", path.display())))
+}
+
+fn mode(arguments: &BenchArguments) -> Mode {
+    match (arguments.users, arguments.rate) {
+        (Some(users), _) => Mode::Users {
+            users: u64::from(users),
+            requests_each: arguments.requests_each,
+            ramp_seconds: arguments.ramp_up.as_secs_f64(),
+        },
+        (None, Some(Rate::Constant(rate) | Rate::Range(rate, _))) => {
+            Mode::Open { rate_per_second: rate }
+        }
+        (None, None) => Mode::Closed,
+    }
+}
+
+fn extent(arguments: &BenchArguments, mode: &Mode) -> Extent {
+    let ends_by_itself = arguments.requests.is_some() || matches!(mode, Mode::Users { .. });
+    let duration = match arguments.duration {
+        None if !ends_by_itself => Some(DURATION),
+        given => given,
+    };
+    Extent { duration, requests: arguments.requests }
+}
+
+fn expected(arguments: &BenchArguments) -> Result<Expected, Refusal> {
+    let statuses = match &arguments.expect_status {
+        Some(list) => Statuses::parse(list).map_err(Refusal::usage)?,
+        None => Statuses::fine(),
+    };
+    let body = arguments.expect_body.clone().map(String::into_bytes);
+    Ok(Expected { statuses, body })
+}
+
+fn once(arguments: &BenchArguments, plan: Plan, stopper: &Stopper) -> Result<u8, Refusal> {
+    let finished = run(plan, stopper, live::watcher())?;
+    live::clear();
+    let detail = if arguments.spectrum { Detail::Spectrum } else { Detail::Brief };
+    print(&plain::report(&finished, detail));
+    write_all(arguments, std::slice::from_ref(&finished.outcome))?;
+    Ok(verdict(&finished))
+}
+
+/// Runs at one rate after the other. The search ends early once two rates in a row were too high:
+/// higher ones would only fill the queue.
+fn climb(
+    arguments: &BenchArguments,
+    plan: &Plan,
+    (from, to): (f64, f64),
+    stopper: &Stopper,
+) -> Result<u8, Refusal> {
+    let step = arguments.step.unwrap_or((to - from) / 10.0).max((to - from) / 1e4);
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let (mut code, mut too_high, mut index) = (0, 0, 0_u32);
+    loop {
+        let rate = from + step * f64::from(index);
+        let beyond = rate > to * (1.0 + 1e-9);
+        if beyond || (index > 0 && step <= 0.0) || too_high == 2 || stopper.is_stopped() {
+            break;
+        }
+        index += 1;
+        let plan = Plan {
+            mode: Mode::Open { rate_per_second: rate },
+            extent: Extent { duration: Some(arguments.step_duration), requests: None },
+            ..plan.clone()
+        };
+        let finished = run(plan, stopper, live::watcher())?;
+        too_high = if is_good(&finished.outcome) { 0 } else { too_high + 1 };
+        if finished.outcome.errors.total() > 0 {
+            code = FAILED;
+        }
+        outcomes.push(finished.outcome);
+    }
+    live::clear();
+    let knee = knee(&outcomes);
+    let steps = Steps { steps: outcomes, knee };
+    print(&plain::steps(&steps));
+    write_all(arguments, &steps.steps)?;
+    Ok(code)
+}
+
+fn is_good(outcome: &Outcome) -> bool {
+    outcome.sustained == Some(true) && outcome.errors.total() == 0
+}
+
+/// The last rate before the first that was too high.
+fn knee(outcomes: &[Outcome]) -> Option<f64> {
+    let good = outcomes.iter().take_while(|outcome| is_good(outcome)).last()?;
+    match good.mode {
+        Mode::Open { rate_per_second } => Some(rate_per_second),
+        Mode::Closed | Mode::Users { .. } => None,
+    }
+}
+
+fn verdict(finished: &Finished) -> u8 {
+    if finished.outcome.errors.total() > 0 { FAILED } else { 0 }
+}
+
+/// Writes the files that were asked for.
+pub(crate) fn write_all(arguments: &BenchArguments, outcomes: &[Outcome]) -> Result<(), Refusal> {
+    if let Some(path) = &arguments.json {
+        write(path, &report::json(outcomes).map_err(Refusal::usage)?)?;
+    }
+    if let Some(path) = &arguments.csv {
+        write(path, &report::csv(outcomes))?;
+    }
+    if let Some(path) = &arguments.html {
+        write(path, &report::html(outcomes))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Refusal> {
+    files::write(path, text.as_bytes())
+        .map_err(|error| Refusal::usage(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Prints to standard output.
+pub(crate) fn print(text: &str) {
+    // Whoever closed it has seen enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Prints to standard error.
+pub(crate) fn say(text: &str) {
+    // There is nobody else to tell.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,127 @@
+//! One connection to the target: bytes out, answers in.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use sluice_message::{FaultKind, Method};
+use sluice_net::Stream;
+
+use crate::answer::{Answer, AnswerReader, Found, Judge};
+use crate::source::Failure;
+
+/// What was read at once, for all connections of a thread: it stays in the processor's cache.
+pub(crate) type Scratch = Vec<u8>;
+
+/// Room for one read; what came is looked at before more is read.
+const ROOM: usize = 64 * 1024;
+
+/// A connection and what is known of the answer that is coming in.
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: Stream,
+    reader: AnswerReader,
+    /// Input that makes no sense yet: the beginning of a head.
+    carry: Vec<u8>,
+}
+
+/// Why a connection is of no use any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The server closed it while no answer had begun.
+    Ended,
+    /// Anything else, and what it was.
+    Failed(Failure, String),
+}
+
+impl Link {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self { stream, reader: AnswerReader::default(), carry: Vec::new() }
+    }
+
+    /// Whether something came in while nothing was asked for, most likely the end.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stream.is_stale()
+    }
+
+    /// Reads what has come in behind what was carried over. Says how many bytes are new; 0 is the end.
+    #[inline]
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &Context<'_>,
+        scratch: &mut Scratch,
+    ) -> Poll<Result<usize, Broken>> {
+        ready!(self.stream.poll_readable(cx));
+        scratch.clear();
+        if !self.carry.is_empty() {
+            scratch.append(&mut self.carry);
+        }
+        if scratch.capacity() - scratch.len() < ROOM / 2 {
+            scratch.reserve(ROOM);
+        }
+        match self.stream.poll_read(cx, scratch) {
+            Poll::Pending => {
+                self.carry.extend_from_slice(scratch);
+                Poll::Pending
+            }
+            Poll::Ready(Ok(length)) => Poll::Ready(Ok(length)),
+            Poll::Ready(Err(error)) => {
+                Poll::Ready(Err(Broken::Failed(Failure::Read, error.to_string())))
+            }
+        }
+    }
+
+    /// The next answer in `input`.
+    #[inline]
+    pub(crate) fn next_answer(
+        &mut self,
+        input: &[u8],
+        method: Method,
+        judge: &mut Judge,
+        gathered: Option<&mut Vec<u8>>,
+    ) -> Result<Found, Broken> {
+        let found = self.reader.read(input, method, judge, gathered);
+        found.map_err(|kind| Broken::Failed(Failure::Protocol, in_words(kind)))
+    }
+
+    /// Keeps input for the next read.
+    #[inline]
+    pub(crate) fn carry(&mut self, rest: &[u8]) {
+        if !rest.is_empty() {
+            self.carry.extend_from_slice(rest);
+        }
+    }
+
+    /// The server closed its side: the end of an answer, or of everything.
+    pub(crate) fn on_end(&mut self, carried: usize) -> Result<Answer, Broken> {
+        let begun = self.reader.has_begun() || carried > 0;
+        self.reader.on_end().map_err(|_| match begun {
+            true => {
+                let what = "the server closed the connection in the middle of an answer";
+                Broken::Failed(Failure::Read, what.to_owned())
+            }
+            false => Broken::Ended,
+        })
+    }
+
+    /// Writes some of `bytes`.
+    #[inline]
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, Broken>> {
+        let written = ready!(self.stream.poll_write(cx, bytes));
+        Poll::Ready(written.map_err(|error: io::Error| {
+            Broken::Failed(Failure::Write, error.to_string())
+        }))
+    }
+}
+
+fn in_words(kind: FaultKind) -> String {
+    match kind {
+        FaultKind::Malformed(rule) => format!("the answer breaks a rule of HTTP/1.1: {rule:?}"),
+        FaultKind::HeadTooLarge => "the head of the answer does not end".to_owned(),
+        FaultKind::TooManyFields => "the answer has too many header fields".to_owned(),
+        other => format!("the answer cannot be read: {}", other.reason()),
+    }
+}

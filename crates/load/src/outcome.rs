@@ -1,0 +1,190 @@
+//! What a finished run measured: the figures that every report, file and comparison is made from.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// How requests are offered.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Each connection sends its next request when the answer to the last has come.
+    Closed,
+    /// Requests become due on a schedule, whether or not earlier ones were answered.
+    Open {
+        /// Requests per second over all connections.
+        rate_per_second: f64,
+    },
+    /// Users who each send a number of requests and leave.
+    Users {
+        /// How many users start.
+        users: u64,
+        /// Requests of each user.
+        requests_each: u64,
+        /// Within how many seconds all have started.
+        ramp_seconds: f64,
+    },
+}
+
+/// One finished run: one target, one setting.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The tool and its version, like `sluice 0.1.0`.
+    pub tool: String,
+    /// The URL as given.
+    pub target: String,
+    /// How requests were offered.
+    pub mode: Mode,
+    /// Connections kept open.
+    pub connections: u32,
+    /// Threads that drove them.
+    pub threads: u32,
+    /// Requests in flight on one connection.
+    pub pipeline: u32,
+    /// When measuring began, in milliseconds since 1970 UTC.
+    pub started_unix_ms: u64,
+    /// Measured time in seconds, warm-up left out.
+    pub seconds: f64,
+    /// Requests that ended: each has an answer or stands among the errors.
+    pub requests: u64,
+    /// Whole answers received.
+    pub responses: u64,
+    /// Bytes received, heads included.
+    pub bytes_received: u64,
+    /// Bytes sent, heads included.
+    pub bytes_sent: u64,
+    /// Answers by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// What failed, by kind.
+    pub errors: Errors,
+    /// Answers per second really served.
+    pub rate: f64,
+    /// Open loop only: false if the offered rate was missed by more than 1 %.
+    pub sustained: Option<bool>,
+    /// Latencies; in an open loop from the moment a request was due, else from its sending.
+    pub latency: Latency,
+    /// Open loop only: latencies from the moment of sending.
+    pub uncorrected: Option<Latency>,
+    /// The run second by second.
+    pub series: Vec<Second>,
+    /// CPU time the load generator itself spent, in seconds.
+    pub client_cpu_seconds: f64,
+    /// Whether a thread of the load generator was busier than 95 %: then it was the limit.
+    pub client_saturated: bool,
+    /// Whether the run was stopped before its end.
+    pub interrupted: bool,
+    /// Smallest and largest whole reply in bytes.
+    pub reply_bytes: Option<(u64, u64)>,
+}
+
+/// Failed requests and connections by kind.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Errors {
+    /// A connection could not be opened.
+    pub connect: u64,
+    /// A connection broke or ended while an answer was awaited.
+    pub read: u64,
+    /// A request could not be sent.
+    pub write: u64,
+    /// No whole answer came in time.
+    pub timeout: u64,
+    /// The answer was not HTTP (or not the protocol asked for).
+    pub protocol: u64,
+    /// The status was another than expected.
+    pub unexpected_status: u64,
+    /// The body was another than expected.
+    pub unexpected_body: u64,
+}
+
+impl Errors {
+    /// Every kind with its name in reports and its count.
+    pub fn kinds(&self) -> [(&'static str, u64); 7] {
+        [
+            ("connect", self.connect),
+            ("read", self.read),
+            ("write", self.write),
+            ("timeout", self.timeout),
+            ("protocol", self.protocol),
+            ("unexpected status", self.unexpected_status),
+            ("unexpected body", self.unexpected_body),
+        ]
+    }
+
+    /// Requests that got no answer: all kinds but the unexpected, which are answers.
+    #[must_use]
+    pub const fn unanswered(&self) -> u64 {
+        self.connect + self.read + self.write + self.timeout + self.protocol
+    }
+
+    /// Adds those of another part of the run.
+    pub const fn add(&mut self, other: &Self) {
+        self.connect += other.connect;
+        self.read += other.read;
+        self.write += other.write;
+        self.timeout += other.timeout;
+        self.protocol += other.protocol;
+        self.unexpected_status += other.unexpected_status;
+        self.unexpected_body += other.unexpected_body;
+    }
+
+    /// All kinds together.
+    pub fn total(&self) -> u64 {
+        self.kinds().iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+}
+
+/// The distribution of latencies.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+pub struct Latency {
+    /// How many latencies were recorded.
+    pub count: u64,
+    /// Mean in microseconds.
+    pub mean_micros: f64,
+    /// Standard deviation in microseconds.
+    pub deviation_micros: f64,
+    /// Shortest in microseconds.
+    pub min_micros: u64,
+    /// Longest in microseconds.
+    pub max_micros: u64,
+    /// Percentile (0 to 100) and its value in microseconds, rising.
+    pub percentiles: Vec<(f64, u64)>,
+    /// The whole histogram: base64 of HdrHistogram's V2 deflate form, so that runs can be merged.
+    pub histogram: String,
+}
+
+/// The percentiles of [`Latency::percentiles`].
+pub const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
+
+impl Latency {
+    /// One of [`PERCENTILES`] in microseconds; 0 if it is not there.
+    #[must_use]
+    pub fn percentile(&self, wanted: f64) -> u64 {
+        let close = |(percentile, _): &&(f64, u64)| (percentile - wanted).abs() < 1e-9;
+        self.percentiles.iter().find(close).map_or(0, |(_, micros)| *micros)
+    }
+}
+
+/// One second of a run.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq)]
+pub struct Second {
+    /// Seconds since measuring began.
+    pub offset: u32,
+    /// Answers in this second.
+    pub responses: u64,
+    /// Errors in this second.
+    pub errors: u64,
+    /// Median latency in microseconds.
+    pub p50_micros: u64,
+    /// 99th percentile in microseconds.
+    pub p99_micros: u64,
+}
+
+/// The runs of a search for the highest rate that is sustained.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct Steps {
+    /// One run per rate, rates rising.
+    pub steps: Vec<Outcome>,
+    /// The last rate before the first that was not sustained or had errors; absent if even the
+    /// first was too high.
+    pub knee: Option<f64>,
+}

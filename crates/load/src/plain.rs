@@ -1,0 +1,189 @@
+//! The plain report of a run on the terminal.
+
+use std::collections::BTreeMap;
+use crate::figures::{bytes, count, float, percentile as name_of, rate, time};
+use crate::histogram::{decode, spectrum_text};
+use crate::outcome::{Latency, Mode, Outcome, Steps};
+use crate::run::Finished;
+
+#[cfg(test)]
+mod tests;
+
+/// Whether the detailed percentile table is part of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// It is not.
+    Brief,
+    /// It is.
+    Spectrum,
+}
+
+/// The report of one run.
+#[must_use]
+pub fn report(finished: &Finished, detail: Detail) -> String {
+    let outcome = &finished.outcome;
+    let mut text = heading(outcome);
+    text.push_str(&totals(outcome));
+    text.push_str(&failures(outcome, &finished.reasons));
+    text.push_str(&latencies(outcome));
+    for remark in remarks(outcome) {
+        text.push_str(&format!("\nNote: {remark}\n"));
+    }
+    if detail == Detail::Spectrum {
+        text.push_str(&spectra(outcome));
+    }
+    text
+}
+
+fn heading(outcome: &Outcome) -> String {
+    let how = match &outcome.mode {
+        Mode::Closed => "closed loop".to_owned(),
+        Mode::Open { rate_per_second } => format!("open loop at {}/s", rate(*rate_per_second)),
+        Mode::Users { users, requests_each, ramp_seconds } => {
+            let ramp = time(ramp_seconds * 1e6);
+            format!("{users} users with {requests_each} requests each, all come within {ramp}")
+        }
+    };
+    let pipeline = match outcome.pipeline {
+        1 => String::new(),
+        depth => format!(", {depth} requests at once"),
+    };
+    let interrupted = if outcome.interrupted { ", interrupted" } else { "" };
+    format!(
+        "{}\n{} connections, {} threads{pipeline}, {how}, {}{interrupted}\n\n",
+        outcome.target,
+        outcome.connections,
+        outcome.threads,
+        time(outcome.seconds * 1e6),
+    )
+}
+
+fn totals(outcome: &Outcome) -> String {
+    let mut text = format!("{:<12}{}/s", "Rate", rate(outcome.rate));
+    match (&outcome.mode, outcome.sustained) {
+        (Mode::Open { rate_per_second }, Some(false)) => {
+            text.push_str(&format!(" of {}/s: NOT SUSTAINED", rate(*rate_per_second)));
+        }
+        (_, Some(true)) => text.push_str(", sustained"),
+        _ => {}
+    }
+    text.push_str(&format!(
+        "\n{:<12}{} answered, {} failed\n",
+        "Requests",
+        count(outcome.responses),
+        count(outcome.requests.saturating_sub(outcome.responses)),
+    ));
+    for (name, total) in [("Received", outcome.bytes_received), ("Sent", outcome.bytes_sent)] {
+        let each = if outcome.seconds > 0.0 { float(total) / outcome.seconds } else { 0.0 };
+        text.push_str(&format!("{name:<12}{} ({}/s)\n", bytes(float(total)), bytes(each)));
+    }
+    let statuses: Vec<String> =
+        outcome.statuses.iter().map(|(code, times)| format!("{code}: {}", count(*times))).collect();
+    if !statuses.is_empty() {
+        text.push_str(&format!("{:<12}{}\n", "Status", statuses.join(", ")));
+    }
+    text
+}
+
+fn failures(outcome: &Outcome, reasons: &BTreeMap<&'static str, String>) -> String {
+    let mut text = String::new();
+    for (kind, times) in outcome.errors.kinds() {
+        if times > 0 {
+            let title = if text.is_empty() { "Errors" } else { "" };
+            let reason = reasons.get(kind).map_or(String::new(), |why| format!(" ({why})"));
+            text.push_str(&format!("{title:<12}{kind}: {}{reason}\n", count(times)));
+        }
+    }
+    if text.is_empty() { format!("{:<12}none\n", "Errors") } else { text }
+}
+
+fn latencies(outcome: &Outcome) -> String {
+    let columns: Vec<(&str, &Latency)> = match &outcome.uncorrected {
+        Some(uncorrected) => vec![("since due", &outcome.latency), ("since sent", uncorrected)],
+        None => vec![("", &outcome.latency)],
+    };
+    let row = |name: &str, figure: &dyn Fn(&Latency) -> f64| {
+        let mut line = format!("  {name:<10}");
+        for (_, latency) in &columns {
+            line.push_str(&format!("{:>12}", time(figure(latency))));
+        }
+        line.push('\n');
+        line
+    };
+    let mut text = format!("\n{:<12}", "Latency");
+    for (title, _) in &columns {
+        text.push_str(&format!("{title:>12}"));
+    }
+    let mut text = format!("{}\n", text.trim_end());
+    text.push_str(&row("mean", &|latency| latency.mean_micros));
+    text.push_str(&row("deviation", &|latency| latency.deviation_micros));
+    for (percentile, _) in &outcome.latency.percentiles {
+        let name = name_of(*percentile);
+        text.push_str(&row(&name, &|latency| float(latency.percentile(*percentile))));
+    }
+    text
+}
+
+fn remarks(outcome: &Outcome) -> Vec<&'static str> {
+    let mut remarks = Vec::new();
+    if outcome.sustained == Some(false) {
+        remarks.push("the server did not keep up with the rate; latency shows the growing queue.");
+    }
+    if outcome.client_saturated {
+        remarks.push(
+            "a thread of the load generator was busy all the time: it may be what was measured.",
+        );
+    }
+    if outcome.interrupted {
+        remarks.push("the run was interrupted; the figures are those until then.");
+    }
+    remarks
+}
+
+fn spectra(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    let corrected = match outcome.uncorrected {
+        Some(_) => "Detailed percentiles, since due (ms)",
+        None => "Detailed percentiles (ms)",
+    };
+    let both = [Some(&outcome.latency), outcome.uncorrected.as_ref()];
+    let titles = [corrected, "Detailed percentiles, since sent (ms)"];
+    for (latency, title) in both.into_iter().zip(titles) {
+        if let Some(histogram) = latency.and_then(|latency| decode(&latency.histogram).ok()) {
+            text.push_str(&format!("\n{title}\n{}", spectrum_text(&histogram)));
+        }
+    }
+    text
+}
+
+/// The table of a search for the highest rate.
+#[must_use]
+pub fn steps(steps: &Steps) -> String {
+    let titles = ["offered/s", "served/s", "p50", "p99", "errors", "sustained"];
+    let mut text = titles.map(|title| format!("{title:>12}")).concat();
+    text.push('\n');
+    for outcome in &steps.steps {
+        let offered = match outcome.mode {
+            Mode::Open { rate_per_second } => rate_per_second,
+            Mode::Closed | Mode::Users { .. } => 0.0,
+        };
+        let at = |percentile| time(float(outcome.latency.percentile(percentile)));
+        let sustained = if outcome.sustained == Some(true) { "yes" } else { "NO" };
+        let cells = [
+            rate(offered),
+            rate(outcome.rate),
+            at(50.0),
+            at(99.0),
+            count(outcome.errors.total()),
+            sustained.to_owned(),
+        ];
+        text.push_str(&cells.map(|cell| format!("{cell:>12}")).concat());
+        text.push('\n');
+    }
+    let verdict = match steps.knee {
+        Some(knee) => format!("\nThe highest rate sustained without errors: {}/s\n", rate(knee)),
+        None => "\nNot even the first rate was sustained without errors.\n".to_owned(),
+    };
+    text + &verdict
+}
+

@@ -1,0 +1,199 @@
+//! What a thread counts while it runs, and how the parts of a run add up.
+
+use std::collections::BTreeMap;
+
+use sluice_net::Nanos;
+
+use crate::histogram::Histogram;
+use crate::outcome::{Errors, Mode};
+use crate::plan::Statuses;
+use crate::source::Failure;
+
+/// Status codes have three digits.
+const CODES: usize = 1000;
+
+/// Counts of one thread over one second, or of everybody over everything.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Requests that ended, with an answer or without.
+    pub requests: u64,
+    /// Whole answers.
+    pub responses: u64,
+    /// Bytes written.
+    pub sent: u64,
+    /// Bytes read.
+    pub received: u64,
+    /// What went wrong, but for unexpected status codes, which follow from `statuses`.
+    pub errors: Errors,
+    /// Size of the smallest and of the largest answer.
+    pub sizes: (u64, u64),
+    /// From the moment a request was due.
+    pub latency: Histogram,
+    /// From the moment it was sent; only where those differ.
+    pub uncorrected: Option<Histogram>,
+    /// What the first failures said, by kind.
+    pub reasons: BTreeMap<&'static str, String>,
+    /// Answers by status code.
+    codes: Vec<u64>,
+}
+
+/// When a request was due and when it went out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// When it should have been sent.
+    pub due: Nanos,
+    /// When it was.
+    pub sent: Nanos,
+}
+
+impl Tally {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(mode: &Mode) -> Self {
+        Self {
+            requests: 0,
+            responses: 0,
+            sent: 0,
+            received: 0,
+            errors: Errors::default(),
+            sizes: (u64::MAX, 0),
+            latency: Histogram::new(),
+            uncorrected: matches!(mode, Mode::Open { .. }).then(Histogram::new),
+            reasons: BTreeMap::new(),
+            codes: vec![0; CODES],
+        }
+    }
+
+    /// Counts an answer that was whole at `end`.
+    #[inline]
+    pub fn on_answer(&mut self, status: u16, size: u64, stamp: Stamp, end: Nanos) {
+        self.requests += 1;
+        self.responses += 1;
+        if let Some(count) = self.codes.get_mut(usize::from(status)) {
+            *count += 1;
+        }
+        self.sizes = (self.sizes.0.min(size), self.sizes.1.max(size));
+        self.latency.record(micros(end.saturating_sub(stamp.due)));
+        if let Some(uncorrected) = &mut self.uncorrected {
+            uncorrected.record(micros(end.saturating_sub(stamp.sent)));
+        }
+    }
+
+    /// Counts a request that got no answer.
+    pub fn on_failure(&mut self, failure: Failure) {
+        self.requests += 1;
+        *self.counter(failure) += 1;
+    }
+
+    /// Counts something that went wrong while no request was out.
+    pub fn on_trouble(&mut self, failure: Failure) {
+        *self.counter(failure) += 1;
+    }
+
+    /// Keeps the reason if it is the first of its kind.
+    pub fn explain(&mut self, failure: Failure, reason: impl FnOnce() -> String) {
+        self.reasons.entry(name(failure)).or_insert_with(reason);
+    }
+
+    const fn counter(&mut self, failure: Failure) -> &mut u64 {
+        match failure {
+            Failure::Connect => &mut self.errors.connect,
+            Failure::Read => &mut self.errors.read,
+            Failure::Write => &mut self.errors.write,
+            Failure::Timeout => &mut self.errors.timeout,
+            Failure::Protocol => &mut self.errors.protocol,
+        }
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.responses += other.responses;
+        self.sent += other.sent;
+        self.received += other.received;
+        self.errors.add(&other.errors);
+        self.sizes = (self.sizes.0.min(other.sizes.0), self.sizes.1.max(other.sizes.1));
+        self.latency.add(&other.latency);
+        if let (Some(mine), Some(theirs)) = (&mut self.uncorrected, &other.uncorrected) {
+            mine.add(theirs);
+        }
+        for (kind, reason) in &other.reasons {
+            self.reasons.entry(kind).or_insert_with(|| reason.clone());
+        }
+        for (mine, theirs) in self.codes.iter_mut().zip(&other.codes) {
+            *mine += theirs;
+        }
+    }
+
+    /// Answers by status code, those that occurred.
+    #[must_use]
+    pub fn statuses(&self) -> BTreeMap<u16, u64> {
+        let counted = (0..).zip(&self.codes).filter(|(_, count)| **count > 0);
+        counted.map(|(code, count)| (code, *count)).collect()
+    }
+
+    /// All errors, unexpected status codes included.
+    #[must_use]
+    pub fn errors(&self, expected: &Statuses) -> Errors {
+        let statuses = self.statuses();
+        let unexpected = statuses.iter().filter(|(code, _)| !expected.contains(**code));
+        let count: u64 = unexpected.map(|(_, count)| count).sum();
+        Errors { unexpected_status: self.errors.unexpected_status + count, ..self.errors }
+    }
+}
+
+/// The failure's name in a report.
+const fn name(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Connect => "connect",
+        Failure::Read => "read",
+        Failure::Write => "write",
+        Failure::Timeout => "timeout",
+        Failure::Protocol => "protocol",
+    }
+}
+
+/// Nanoseconds as whole microseconds, rounded.
+#[inline]
+const fn micros(nanos: Nanos) -> u64 {
+    (nanos + 500) / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(due: Nanos, sent: Nanos) -> Stamp {
+        Stamp { due, sent }
+    }
+
+    #[test]
+    fn parts_add_up() {
+        let mode = Mode::Open { rate_per_second: 1.0 };
+        let (mut one, mut other) = (Tally::new(&mode), Tally::new(&mode));
+        one.on_answer(200, 100, stamp(1_000_000, 5_000_000), 6_000_000);
+        one.on_answer(404, 50, stamp(1_000_000, 5_000_000), 6_000_499);
+        other.on_failure(Failure::Timeout);
+        other.on_trouble(Failure::Protocol);
+        other.explain(Failure::Timeout, || "slow".to_owned());
+        other.explain(Failure::Timeout, || "slower".to_owned());
+        other.on_answer(200, 700, stamp(0, 0), 10_000);
+        one.add(&other);
+        assert_eq!((one.requests, one.responses, one.sizes), (4, 3, (50, 700)));
+        assert_eq!(one.statuses(), BTreeMap::from([(200, 2), (404, 1)]));
+        let errors = one.errors(&Statuses::fine());
+        assert_eq!((errors.timeout, errors.protocol, errors.unexpected_status), (1, 1, 1));
+        assert_eq!(one.errors(&Statuses::any()).total(), 2);
+        assert_eq!(one.latency.percentile(99.0) / 10, 500);
+        assert_eq!(one.uncorrected.unwrap().percentile(99.0), 1000);
+        assert_eq!(one.reasons.get("timeout").map(String::as_str), Some("slow"));
+    }
+
+    #[test]
+    fn a_code_of_no_meaning_does_no_harm() {
+        let mut tally = Tally::new(&Mode::Closed);
+        tally.on_answer(u16::MAX, 1, stamp(10, 10), 5);
+        assert_eq!((tally.responses, tally.statuses().len()), (1, 0));
+        assert!(tally.uncorrected.is_none());
+    }
+}

@@ -1,0 +1,393 @@
+//! What the connections of one thread share: counts, quota, schedule, buffers.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use sluice_net::{Deadline, Nanos, Post, connect, precise_now, wake_all};
+
+use crate::answer::Judge;
+use crate::link::{Link, Scratch};
+use crate::outcome::Mode;
+use crate::pace::Schedule;
+use crate::plan::Plan;
+use crate::tally::Tally;
+
+/// Requests that a thread takes from the common quota at once, at most.
+const SHARE: u64 = 1024;
+
+/// What the threads of a run share. Nothing of it is touched per request.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) plan: Plan,
+    /// Requests nobody has taken yet.
+    left: AtomicU64,
+    /// Whether any connection was ever opened.
+    connected: AtomicBool,
+    /// Which address of each place answered last.
+    preferred: Vec<AtomicUsize>,
+}
+
+impl Shared {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let left = AtomicU64::new(plan.extent.requests.unwrap_or(u64::MAX));
+        let preferred = plan.targets.iter().map(|_| AtomicUsize::new(0)).collect();
+        Self { plan, left, connected: AtomicBool::new(false), preferred }
+    }
+
+    /// Whether any connection was ever opened.
+    pub(crate) fn was_reached(&self) -> bool {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// Takes up to `share` requests from the quota.
+    fn take(&self, share: u64) -> u64 {
+        let mut taken = 0;
+        // Never refused: the closure always has a new value.
+        let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            taken = left.min(share);
+            Some(left - taken)
+        });
+        taken
+    }
+}
+
+/// One thread of a run.
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    /// Its number, from 0.
+    pub(crate) number: u32,
+    pub(crate) tally: RefCell<Tally>,
+    pub(crate) scratch: RefCell<Scratch>,
+    /// Judges answers of a fixed request.
+    pub(crate) judge: RefCell<Judge>,
+    /// When the load begins; 0 before that is known.
+    start: Cell<Nanos>,
+    /// Requests due before this are warm-up.
+    pub(crate) measured_from: Cell<Nanos>,
+    /// Requests due after this are not sent.
+    pub(crate) end: Cell<Nanos>,
+    /// Requests this thread may still send.
+    quota: Cell<u64>,
+    schedule: Cell<Schedule>,
+    /// Lanes that wait for a request to become due, those that wait longest in front.
+    idle: RefCell<VecDeque<Rc<Seat>>>,
+    pacer: RefCell<Option<Waker>>,
+    /// Nothing new is sent any more.
+    closing: Cell<bool>,
+    lanes: Cell<u32>,
+    root: RefCell<Option<Waker>>,
+    /// Somebody wants the run to end now.
+    stopped: Cell<bool>,
+    post: Post<News>,
+}
+
+/// What a thread tells the one that started it.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// So many more connections are open.
+    Opened(u32),
+    /// The load can begin.
+    Ready,
+    /// No connection was ever opened, and why.
+    Unreachable(String),
+    /// The counts of one second, counted from the beginning of the measuring.
+    Interval(u32, Box<Tally>),
+    /// The counts since the last interval, and that there are no more.
+    Done(Box<Done>),
+    /// The thread ended; if it was not done, it broke.
+    Gone,
+    /// Somebody wants the run to end.
+    Stop,
+}
+
+/// The last news of a thread.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) tally: Tally,
+    /// The second these counts belong to.
+    pub(crate) second: u32,
+    /// When it ended.
+    pub(crate) ended: Nanos,
+    /// CPU time the thread used while measuring.
+    pub(crate) cpu: Duration,
+}
+
+/// Where a lane of an open loop waits for a request to become due.
+#[derive(Debug, Default)]
+pub(crate) struct Seat {
+    granted: Cell<Option<Nanos>>,
+    queued: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, number: u32, post: Post<News>) -> Self {
+        let tally = Tally::new(&shared.plan.mode);
+        let schedule = Schedule::new(0, 1.0, (0, 1));
+        Self {
+            shared,
+            number,
+            tally: RefCell::new(tally),
+            scratch: RefCell::default(),
+            judge: RefCell::default(),
+            start: Cell::new(0),
+            measured_from: Cell::new(Nanos::MAX),
+            end: Cell::new(Nanos::MAX),
+            quota: Cell::new(0),
+            schedule: Cell::new(schedule),
+            idle: RefCell::default(),
+            pacer: RefCell::default(),
+            closing: Cell::new(false),
+            lanes: Cell::new(0),
+            root: RefCell::default(),
+            stopped: Cell::new(false),
+            post,
+        }
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.shared.plan
+    }
+
+    /// Lets the load begin at `start`.
+    pub(crate) fn begin(&self, start: Nanos) {
+        let plan = self.plan();
+        let from = start.saturating_add(nanos(plan.warmup));
+        self.measured_from.set(from);
+        if let Some(duration) = plan.extent.duration {
+            self.end.set(from.saturating_add(nanos(duration)));
+        }
+        if let Mode::Open { rate_per_second } = plan.mode {
+            let place = (self.number, plan.threads);
+            self.schedule.set(Schedule::new(start, rate_per_second, place));
+        }
+        self.start.set(start);
+        wake_all();
+    }
+
+    /// Waits until the load begins, and says when that was.
+    pub(crate) async fn begun(&self) -> Nanos {
+        poll_fn(|_| match self.start.get() {
+            0 => Poll::Pending,
+            start => Poll::Ready(start),
+        })
+        .await
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.start.get() != 0
+    }
+
+    /// Ready once the run has to end.
+    pub(crate) fn poll_stopped(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.stopped.get() {
+            return Poll::Ready(());
+        }
+        self.root.replace(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+
+    /// Makes whoever waits for the end look around.
+    pub(crate) fn wake_root(&self) {
+        if let Some(root) = self.root.take() {
+            root.wake();
+        }
+    }
+
+    /// From now on nothing new is sent.
+    pub(crate) fn close(&self) {
+        if !self.closing.replace(true) {
+            wake_all();
+        }
+    }
+
+    pub(crate) fn add_lane(&self) {
+        self.lanes.set(self.lanes.get() + 1);
+    }
+
+    pub(crate) fn remove_lane(&self) {
+        self.lanes.set(self.lanes.get().saturating_sub(1));
+        if self.lanes.get() == 0 {
+            self.wake_root();
+        }
+    }
+
+    /// Ends the run here.
+    pub(crate) fn stop(&self) {
+        self.stopped.set(true);
+        wake_all();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
+    /// Tells whoever started the run.
+    pub(crate) fn tell(&self, news: News) {
+        self.post.send(news);
+    }
+
+    /// A connection was refused: if it was the first of the run, there is nothing to measure.
+    pub(crate) fn on_refused(&self, reason: &str) {
+        if !self.shared.was_reached() {
+            self.tell(News::Unreachable(reason.to_owned()));
+        }
+    }
+
+    /// Ready once no lane is left, or the run has to end.
+    pub(crate) fn poll_over(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.lanes.get() == 0 || self.stopped.get() {
+            return Poll::Ready(());
+        }
+        self.root.replace(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+
+    /// Takes up to `wanted` requests that may be sent now; 0 once there are none left.
+    #[inline]
+    pub(crate) fn take(&self, wanted: u32) -> u32 {
+        if self.closing.get() {
+            return 0;
+        }
+        if self.plan().extent.requests.is_none() {
+            return wanted;
+        }
+        self.take_counted(wanted)
+    }
+
+    fn take_counted(&self, wanted: u32) -> u32 {
+        // Warm-up is no part of the quota.
+        if self.plan().warmup > Duration::ZERO
+            && precise_now() < self.measured_from.get()
+        {
+            return wanted;
+        }
+        if self.quota.get() == 0 {
+            let plan = self.plan();
+            let total = plan.extent.requests.unwrap_or(0);
+            // Small shares towards the end of a small quota, so that no thread sits on the rest.
+            let parts = u64::from(plan.threads).saturating_mul(32).max(1);
+            let share = total.checked_div(parts).unwrap_or(0).clamp(1, SHARE);
+            self.quota.set(self.shared.take(share));
+        }
+        let taken = self.quota.get().min(u64::from(wanted));
+        self.quota.set(self.quota.get() - taken);
+        u32::try_from(taken).unwrap_or(wanted)
+    }
+
+    /// The next request of an open loop that is due, for whoever waits longest: when it was due. `None`
+    /// once there are none left.
+    pub(crate) fn poll_due(&self, seat: &Rc<Seat>, cx: &Context<'_>) -> Poll<Option<Nanos>> {
+        if let Some(due) = seat.granted.take() {
+            return Poll::Ready(Some(due));
+        }
+        if self.closing.get() {
+            return Poll::Ready(None);
+        }
+        if !seat.queued.get() {
+            let mut idle = self.idle.borrow_mut();
+            if idle.is_empty() && self.schedule.get().due() <= precise_now() {
+                drop(idle);
+                return Poll::Ready(self.next_due());
+            }
+            seat.queued.set(true);
+            idle.push_back(Rc::clone(seat));
+            if let Some(pacer) = self.pacer.take() {
+                pacer.wake();
+            }
+        }
+        let mut waker = seat.waker.borrow_mut();
+        if waker.as_ref().is_none_or(|old| !old.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Takes the next request off the schedule.
+    fn next_due(&self) -> Option<Nanos> {
+        let mut schedule = self.schedule.get();
+        let due = schedule.due();
+        if due >= self.end.get() || self.take(1) == 0 {
+            self.close();
+            return None;
+        }
+        schedule.advance();
+        self.schedule.set(schedule);
+        Some(due)
+    }
+
+    /// Hands requests to idle lanes as they become due, until there are none left.
+    pub(crate) async fn pace(&self) {
+        let deadline = Deadline::new();
+        poll_fn(|cx| {
+            loop {
+                if self.closing.get() {
+                    return Poll::Ready(());
+                }
+                if self.idle.borrow().is_empty() {
+                    self.pacer.replace(Some(cx.waker().clone()));
+                    return Poll::Pending;
+                }
+                let due = self.schedule.get().due();
+                if due > precise_now() {
+                    self.pacer.replace(Some(cx.waker().clone()));
+                    if deadline.poll_at(due, cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+                let Some(due) = self.next_due() else { return Poll::Ready(()) };
+                let seat = self.idle.borrow_mut().pop_front();
+                if let Some(seat) = seat {
+                    seat.queued.set(false);
+                    seat.granted.set(Some(due));
+                    if let Some(waker) = &*seat.waker.borrow() {
+                        waker.wake_by_ref();
+                    }
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Opens a connection to a place. Its other addresses are tried if the one that answered last
+    /// does not.
+    ///
+    /// # Errors
+    /// Why none answers, in words.
+    pub(crate) async fn open(&self, place: usize, deadline: &Deadline) -> Result<Link, String> {
+        let plan = self.plan();
+        let Some(there) = plan.targets.get(place) else {
+            return Err("there is no such target".to_owned());
+        };
+        let preferred = self.shared.preferred.get(place);
+        let first = preferred.map_or(0, |index| index.load(Ordering::Relaxed));
+        let mut said = String::new();
+        for offset in 0..there.endpoints.len() {
+            let index = (first + offset).checked_rem(there.endpoints.len()).unwrap_or(0);
+            let Some(endpoint) = there.endpoints.get(index) else { continue };
+            match deadline.limit(plan.timeout, connect(endpoint)).await {
+                Ok(Ok(stream)) => {
+                    if let Some(preferred) = preferred {
+                        preferred.store(index, Ordering::Relaxed);
+                    }
+                    self.shared.connected.store(true, Ordering::Relaxed);
+                    return Ok(Link::new(stream));
+                }
+                Ok(Err(error)) => said = format!("{endpoint}: {error}"),
+                Err(_) => said = format!("{endpoint}: no answer within {:?}", plan.timeout),
+            }
+        }
+        Err(said)
+    }
+}
+
+/// A duration in the clock's unit.
+pub(crate) fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
