@@ -15,6 +15,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("route", &["message"]),
     ("conn", &["message", "net", "wire"]),
     ("upstream", &["message", "meter", "net", "wire", "conn"]),
+    ("load", &["message", "net", "wire"]),
     ("engine", &["message", "meter", "net", "wire", "route", "conn", "upstream"]),
     (
         "control",
@@ -31,7 +32,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "message", "meter", "model", "net", "wire", "route", "conn", "upstream", "engine",
-            "control", "admin",
+            "control", "admin", "load",
         ],
     ),
     ("testkit", &[]),
