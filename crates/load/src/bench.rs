@@ -84,6 +84,9 @@ fn dispatch(arguments: &BenchArguments) -> Result<u8, Refusal> {
     if let Some(file) = &arguments.suite {
         return bench_suite(arguments, file, &stopper()?);
     }
+    if arguments.full || arguments.output.is_some() {
+        return Err(Refusal::usage("--full and --output are for suites: name one with --suite"));
+    }
     let target = arguments.target.as_deref().unwrap_or_default();
     let stopper = stopper()?;
     if script::is_script(target) {
