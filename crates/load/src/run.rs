@@ -16,6 +16,7 @@ use crate::thread::{Order, serve};
 use crate::worker::{Done, News, Shared, nanos};
 
 #[cfg(test)]
+#[expect(clippy::as_conversions, reason = "small numbers of tests")]
 mod tests;
 
 /// Between the order to begin and the beginning, so that all threads begin together.

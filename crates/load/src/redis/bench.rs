@@ -14,7 +14,7 @@ use super::report::{Config, Measured, report};
 use super::target::Server;
 use super::thread::{self, Counts, News, Plan};
 use crate::arguments::BenchArguments;
-use crate::bench::{Refusal, print, say, threads, write_all};
+use crate::console::{Refusal, print, say, threads, write_all};
 use crate::figures::float;
 use crate::live;
 use crate::outcome::{Mode, Outcome, Second};
