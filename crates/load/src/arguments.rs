@@ -242,7 +242,6 @@ mod tests {
             ("--body a --body-file b http://h/", false),
             ("--ca x --insecure https://h/", false),
             ("--compare a.json", false),
-            ("--full http://h/", false),
         ];
         for (line, good) in rows {
             let parsed = parse(line);

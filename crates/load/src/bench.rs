@@ -1,66 +1,30 @@
 //! `sluice bench`: from the command line to the exit code.
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_net::Endpoint;
-use sluice_net::files;
-use sluice_net::process::{cpus, raise_descriptor_limit};
+use sluice_net::process::raise_descriptor_limit;
 use sluice_net::signals::{Signal, watch_signals};
 
 use crate::arguments::{BenchArguments, Rate};
+use crate::console::{Refusal, UNREACHABLE, print, read, say, threads, write_all};
 use crate::live;
 use crate::outcome::{Mode, Outcome, Steps};
 use crate::plain::{self, Detail};
 use crate::plan::{Expected, Extent, Place, Plan, Statuses, Work};
 use crate::redis;
-use crate::report;
 use crate::request::{Keepalive, Wish, prepare};
-use crate::run::{Failure, Finished, Stopper, run};
+use crate::run::{Finished, Stopper, run};
 use crate::script::bench as script;
 use crate::suite::{bench_compare, bench_suite};
 use crate::target::Target;
 
 /// Exit code: some requests failed.
 const FAILED: u8 = 1;
-/// Exit code: the command line cannot be used.
-const USAGE: u8 = 2;
-/// Exit code: the target cannot be reached, or this machine has not what is needed.
-const UNREACHABLE: u8 = 3;
-
 /// How long is measured if nobody says otherwise.
 const DURATION: Duration = Duration::from_secs(10);
-
-/// Why `sluice bench` ends without a report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// The exit code.
-    pub(crate) code: u8,
-    /// What is said.
-    pub(crate) message: String,
-}
-
-impl Refusal {
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { code: USAGE, message: message.into() }
-    }
-
-    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
-        Self { code: UNREACHABLE, message: message.into() }
-    }
-}
-
-impl From<Failure> for Refusal {
-    fn from(failure: Failure) -> Self {
-        let message = match failure {
-            Failure::Unreachable(reason) => format!("the target cannot be reached: {reason}"),
-            Failure::Broken(reason) => reason,
-        };
-        Self { code: UNREACHABLE, message }
-    }
-}
 
 /// Does what the command line asks for. Prints the report to standard output and everything else to
 /// standard error; the result is the exit code.
@@ -83,6 +47,9 @@ fn dispatch(arguments: &BenchArguments) -> Result<u8, Refusal> {
     }
     if let Some(file) = &arguments.suite {
         return bench_suite(arguments, file, &stopper()?);
+    }
+    if arguments.full || arguments.output.is_some() {
+        return Err(Refusal::usage("--full and --output are for suites: name one with --suite"));
     }
     let target = arguments.target.as_deref().unwrap_or_default();
     let stopper = stopper()?;
@@ -154,22 +121,12 @@ pub(crate) fn plan(arguments: &BenchArguments, url: &str) -> Result<Plan, Refusa
     })
 }
 
-pub(crate) fn threads(arguments: &BenchArguments) -> u32 {
-    let half = u32::try_from(cpus().div_ceil(2)).unwrap_or(1);
-    arguments.threads.unwrap_or(half)
-}
-
 fn body(arguments: &BenchArguments) -> Result<Option<Vec<u8>>, Refusal> {
     match (&arguments.body, &arguments.body_file) {
         (Some(text), _) => Ok(Some(text.clone().into_bytes())),
         (None, Some(path)) => read(path).map(Some),
         (None, None) => Ok(None),
     }
-}
-
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
-    files::read(path)
-        .map_err(|error| Refusal::usage(format!("cannot read {}: {error}", path.display())))
 }
 
 fn mode(arguments: &BenchArguments) -> Mode {
@@ -266,35 +223,4 @@ fn knee(outcomes: &[Outcome]) -> Option<f64> {
 
 fn verdict(finished: &Finished) -> u8 {
     if finished.outcome.errors.total() > 0 { FAILED } else { 0 }
-}
-
-/// Writes the files that were asked for.
-pub(crate) fn write_all(arguments: &BenchArguments, outcomes: &[Outcome]) -> Result<(), Refusal> {
-    if let Some(path) = &arguments.json {
-        write(path, &report::json(outcomes).map_err(Refusal::usage)?)?;
-    }
-    if let Some(path) = &arguments.csv {
-        write(path, &report::csv(outcomes))?;
-    }
-    if let Some(path) = &arguments.html {
-        write(path, &report::html(outcomes))?;
-    }
-    Ok(())
-}
-
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), Refusal> {
-    files::write(path, text.as_bytes())
-        .map_err(|error| Refusal::usage(format!("cannot write {}: {error}", path.display())))
-}
-
-/// Prints to standard output.
-pub(crate) fn print(text: &str) {
-    // Whoever closed it has seen enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
-/// Prints to standard error.
-pub(crate) fn say(text: &str) {
-    // There is nobody else to tell.
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }

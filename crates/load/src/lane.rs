@@ -292,11 +292,7 @@ impl Lane {
 
     /// Takes the answers that have come in. Ready if any input came.
     #[inline]
-    fn poll_answers(
-        &mut self,
-        cx: &Context<'_>,
-        now: &mut Nanos,
-    ) -> Poll<Result<After, Broken>> {
+    fn poll_answers(&mut self, cx: &Context<'_>, now: &mut Nanos) -> Poll<Result<After, Broken>> {
         let Some(link) = &mut self.link else { return Poll::Pending };
         let worker = Rc::clone(&self.worker);
         let scratch = &mut *worker.scratch.borrow_mut();
@@ -350,7 +346,8 @@ impl Lane {
     #[inline]
     fn on_answer(&mut self, answer: Answer, now: Nanos) -> After {
         // An answer that came before its request was sent whole leaves the rest of it in the way.
-        let whole = self.unsent <= self.batch.prepared.bytes.len() * (self.flight.len().saturating_sub(1));
+        let whole =
+            self.unsent <= self.batch.prepared.bytes.len() * (self.flight.len().saturating_sub(1));
         let Some(stamp) = self.flight.pop_front() else { return After::Close };
         self.answered = true;
         if stamp.due >= self.worker.measured_from.get() {
@@ -370,9 +367,9 @@ impl Lane {
         let Some(oldest) = self.flight.front() else { return Poll::Pending };
         let limit = self.worker.plan().timeout;
         let end = oldest.sent.saturating_add(nanos(limit));
-        self.deadline.poll_at(end, cx).map(|_| {
-            Ending::Broken(Failure::Timeout, format!("no whole answer within {limit:?}"))
-        })
+        self.deadline
+            .poll_at(end, cx)
+            .map(|_| Ending::Broken(Failure::Timeout, format!("no whole answer within {limit:?}")))
     }
 
     fn broken(&self, broken: Broken) -> Ending {

@@ -4,6 +4,7 @@ mod answer;
 mod arguments;
 mod bench;
 pub mod compare;
+mod console;
 pub mod environment;
 mod figures;
 pub mod histogram;

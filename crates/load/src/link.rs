@@ -111,9 +111,9 @@ impl Link {
         bytes: &[u8],
     ) -> Poll<Result<usize, Broken>> {
         let written = ready!(self.stream.poll_write(cx, bytes));
-        Poll::Ready(written.map_err(|error: io::Error| {
-            Broken::Failed(Failure::Write, error.to_string())
-        }))
+        Poll::Ready(
+            written.map_err(|error: io::Error| Broken::Failed(Failure::Write, error.to_string())),
+        )
     }
 }
 

@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use crate::run::{Phase, Progress, Watcher};
 use crate::figures::{count, float, time};
+use crate::run::{Phase, Progress, Watcher};
 
 /// A watcher that writes to standard error: one line that is written over and over to a terminal,
 /// one line a second to anything else.

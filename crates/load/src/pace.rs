@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use sluice_net::Nanos;
 
-/// Parts of a nanosecond that a schedule keeps, in bits: so many requests drift by one nanosecond at
-/// most.
+/// Bits of a nanosecond that a schedule keeps, so that rates which fit no whole number of nanoseconds
+/// do not drift.
 const FRACTION: u32 = 10;
 
 /// The moments at which one thread's requests are due: all equally far apart, and the threads'
 /// moments interleaved evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     /// In parts of a nanosecond.
     next: u64,
     period: u64,
@@ -21,7 +21,7 @@ impl Schedule {
     /// The schedule of thread `number` of `threads`, which begins at `start`. The rate is that of all
     /// threads in requests per second, from one per day to a thousand million.
     #[must_use]
-    pub fn new(start: Nanos, rate: f64, (number, threads): (u32, u32)) -> Self {
+    pub(crate) fn new(start: Nanos, rate: f64, (number, threads): (u32, u32)) -> Self {
         let rate = rate.clamp(1.0 / 86_400.0, 1e9);
         let whole = Duration::from_secs_f64(f64::from(1_u32 << FRACTION) / rate).as_nanos();
         let gap = u64::try_from(whole).unwrap_or(u64::MAX);
@@ -32,13 +32,13 @@ impl Schedule {
     /// When the next request is due.
     #[must_use]
     #[inline]
-    pub const fn due(&self) -> Nanos {
+    pub(crate) const fn due(&self) -> Nanos {
         self.next >> FRACTION
     }
 
     /// The next request is on its way.
     #[inline]
-    pub const fn advance(&mut self) {
+    pub(crate) const fn advance(&mut self) {
         self.next = self.next.saturating_add(self.period);
     }
 }

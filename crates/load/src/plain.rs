@@ -1,10 +1,10 @@
 //! The plain report of a run on the terminal.
 
-use std::collections::BTreeMap;
 use crate::figures::{bytes, count, float, percentile as name_of, rate, time};
 use crate::histogram::{decode, spectrum_text};
 use crate::outcome::{Latency, Mode, Outcome, Steps};
 use crate::run::Finished;
+use std::collections::BTreeMap;
 
 #[cfg(test)]
 mod tests;
@@ -186,4 +186,3 @@ pub fn steps(steps: &Steps) -> String {
     };
     text + &verdict
 }
-

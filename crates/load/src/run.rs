@@ -16,6 +16,7 @@ use crate::thread::{Order, serve};
 use crate::worker::{Done, News, Shared, nanos};
 
 #[cfg(test)]
+#[expect(clippy::as_conversions, reason = "small numbers of tests")]
 mod tests;
 
 /// Between the order to begin and the beginning, so that all threads begin together.
@@ -139,10 +140,7 @@ fn broken(error: &std::io::Error) -> Failure {
     Failure::Broken(format!("cannot start: {error}"))
 }
 
-fn start_threads(
-    shared: &Arc<Shared>,
-    post: &Post<News>,
-) -> Result<Vec<Post<Order>>, Failure> {
+fn start_threads(shared: &Arc<Shared>, post: &Post<News>) -> Result<Vec<Post<Order>>, Failure> {
     let mut all = Vec::new();
     for number in 0..shared.plan.threads {
         let (order, orders) = mailbox();
@@ -346,7 +344,8 @@ impl Conductor {
 
     fn finish(self) -> Finished {
         let plan = &self.shared.plan;
-        let begun = self.begun.unwrap_or(Begun { measured_from: 0, unix_ms: 0, cpu: Duration::ZERO });
+        let begun =
+            self.begun.unwrap_or(Begun { measured_from: 0, unix_ms: 0, cpu: Duration::ZERO });
         let elapsed = Duration::from_nanos(self.ended.saturating_sub(begun.measured_from));
         let seconds = if begun.measured_from == 0 { 0.0 } else { elapsed.as_secs_f64() };
         let per_second = |count: u64| if seconds > 0.0 { float(count) / seconds } else { 0.0 };
@@ -403,4 +402,3 @@ fn is_sustained(plan: &Plan, rate: f64, seconds: f64, total: &Tally) -> bool {
 fn plan_slack(total: &Tally) -> f64 {
     float(total.latency.percentile(99.0)) / 1e6
 }
-

@@ -50,7 +50,8 @@ impl ScriptedLane {
 
     /// Carries out the script until it or the run ends.
     pub(crate) async fn run(mut self) {
-        self.worker.begun().await;
+        let start = self.worker.begun().await;
+        poll_fn(|cx| self.deadline.poll_at(start, cx)).await;
         let mut due = None;
         loop {
             // A request is claimed before it is made: what it says of the time is true when it goes.

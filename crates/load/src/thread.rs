@@ -73,14 +73,18 @@ async fn obey(worker: Rc<Worker>, mut orders: Mailbox<Order>) {
 /// Opens connections, as far as they are open before the load begins, and starts the lanes.
 async fn prepare(worker: &Rc<Worker>) {
     let plan = worker.plan();
-    let mine = (0..plan.lanes()).filter(|lane| lane.checked_rem(plan.threads) == Some(worker.number));
+    let mine =
+        (0..plan.lanes()).filter(|lane| lane.checked_rem(plan.threads) == Some(worker.number));
     match &plan.work {
         Work::Fixed(prepared) => {
             let batch = Rc::new(Batch::new(Arc::clone(prepared), plan.pipeline));
             let users = matches!(plan.mode, Mode::Users { .. });
             if users || plan.keepalive == Keepalive::Off {
                 for number in mine {
-                    start_lane(worker, Lane::new(Rc::clone(worker), Rc::clone(&batch), number, None));
+                    start_lane(
+                        worker,
+                        Lane::new(Rc::clone(worker), Rc::clone(&batch), number, None),
+                    );
                 }
             } else {
                 open_all(worker, &batch, mine.collect()).await;
@@ -211,7 +215,7 @@ async fn tick(worker: Rc<Worker>, clock: Rc<Clock>) {
     clock.cpu.set(thread_cpu().unwrap_or_default());
     poll_fn(|cx| deadline.poll_at(from, cx)).await;
     clock.cpu.set(thread_cpu().unwrap_or_default());
-    {
+    if worker.plan().warmup > Duration::ZERO {
         // Bytes of the warm-up; its requests have not been counted in the first place.
         let tally = &mut *worker.tally.borrow_mut();
         (tally.sent, tally.received) = (0, 0);

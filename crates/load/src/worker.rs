@@ -263,18 +263,17 @@ impl Worker {
 
     fn take_counted(&self, wanted: u32) -> u32 {
         // Warm-up is no part of the quota.
-        if self.plan().warmup > Duration::ZERO
-            && precise_now() < self.measured_from.get()
-        {
+        if self.plan().warmup > Duration::ZERO && precise_now() < self.measured_from.get() {
             return wanted;
         }
-        if self.quota.get() == 0 {
+        let short = u64::from(wanted).saturating_sub(self.quota.get());
+        if short > 0 {
             let plan = self.plan();
             let total = plan.extent.requests.unwrap_or(0);
-            // Small shares towards the end of a small quota, so that no thread sits on the rest.
+            // Small shares of a small quota, so that no thread sits on the rest at the end.
             let parts = u64::from(plan.threads).saturating_mul(32).max(1);
-            let share = total.checked_div(parts).unwrap_or(0).clamp(1, SHARE);
-            self.quota.set(self.shared.take(share));
+            let share = total.checked_div(parts).unwrap_or(0).clamp(short, SHARE.max(short));
+            self.quota.set(self.quota.get() + self.shared.take(share));
         }
         let taken = self.quota.get().min(u64::from(wanted));
         self.quota.set(self.quota.get() - taken);

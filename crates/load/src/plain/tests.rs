@@ -1,1 +1,103 @@
 //! The plain report.
+
+use super::*;
+use crate::histogram::Histogram;
+use crate::outcome::Errors;
+
+fn latency(micros: u64) -> Latency {
+    let mut histogram = Histogram::new();
+    (0..100).for_each(|_| histogram.record(micros));
+    histogram.latency()
+}
+
+fn finished(mode: Mode) -> Finished {
+    let open = matches!(mode, Mode::Open { .. });
+    let outcome = Outcome {
+        tool: "sluice 0.0.0".to_owned(),
+        target: "http://127.0.0.1:8080/".to_owned(),
+        mode,
+        connections: 100,
+        threads: 2,
+        pipeline: 1,
+        started_unix_ms: 0,
+        seconds: 10.0,
+        requests: 1_234_570,
+        responses: 1_234_567,
+        bytes_received: 20_000_000,
+        bytes_sent: 10_000,
+        statuses: BTreeMap::from([(200, 1_234_560), (503, 7)]),
+        errors: Errors { timeout: 3, unexpected_status: 7, ..Errors::default() },
+        rate: 123_456.7,
+        sustained: open.then_some(false),
+        latency: latency(1500),
+        uncorrected: open.then(|| latency(80)),
+        series: Vec::new(),
+        client_cpu_seconds: 9.9,
+        client_saturated: true,
+        interrupted: true,
+        reply_bytes: Some((120, 160)),
+    };
+    let reasons = BTreeMap::from([("timeout", "no whole answer within 1s".to_owned())]);
+    Finished { outcome, reasons }
+}
+
+#[test]
+fn every_figure_is_there() {
+    let text = report(&finished(Mode::Closed), Detail::Brief);
+    for part in [
+        "http://127.0.0.1:8080/\n100 connections, 2 threads, closed loop, 10 s, interrupted\n",
+        "Rate        123 457/s\n",
+        "Requests    1 234 567 answered, 3 failed\n",
+        "Received    20 MB (2 MB/s)\n",
+        "Sent        10 KB (1 KB/s)\n",
+        "Status      200: 1 234 560, 503: 7\n",
+        "timeout: 3 (no whole answer within 1s)\n",
+        "unexpected status: 7\n",
+        "  p99.99         1.50 ms\n",
+        "  max            1.50 ms\n",
+        "was interrupted",
+        "busy all the time",
+    ] {
+        assert!(text.contains(part), "{part:?} in:\n{text}");
+    }
+    assert!(!text.contains("Detailed") && !text.contains("since due"), "{text}");
+}
+
+#[test]
+fn an_open_loop_shows_both_latencies_and_whether_it_was_sustained() {
+    let text = report(&finished(Mode::Open { rate_per_second: 150_000.0 }), Detail::Spectrum);
+    for part in [
+        "open loop at 150 000/s",
+        "Rate        123 457/s of 150 000/s: NOT SUSTAINED\n",
+        "  since due  since sent\n",
+        "  p50            1.50 ms       80 µs\n",
+        "Detailed percentiles, since due (ms)\n       Value   Percentile",
+        "Detailed percentiles, since sent (ms)\n       Value   Percentile",
+        "       0.080     0.000000          100         1.00\n",
+    ] {
+        assert!(text.contains(part), "{part:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn steps_are_a_table_with_the_knee() {
+    let at = |rate: f64, sustained: bool| Outcome {
+        sustained: Some(sustained),
+        errors: Errors::default(),
+        rate,
+        ..finished(Mode::Open { rate_per_second: rate }).outcome
+    };
+    let all = vec![at(1000.0, true), at(2000.0, false)];
+    let text = super::steps(&Steps { steps: all, knee: Some(1000.0) });
+    let lines: Vec<&str> = text.lines().collect();
+    let words = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        words(lines[0]),
+        ["offered/s", "served/s", "p50", "p99", "errors", "sustained"],
+        "{text}"
+    );
+    assert!(lines[1].ends_with("yes") && lines[2].ends_with("NO"), "{text}");
+    assert!(text.contains("sustained without errors: 1 000/s"), "{text}");
+    let text = super::steps(&Steps { steps: Vec::new(), knee: None });
+    assert!(text.contains("Not even the first"), "{text}");
+}

@@ -10,11 +10,11 @@ use sluice_net::{Deadline, Endpoint, Mailbox, Nanos, mailbox, spawn};
 
 use super::client::{Client, Event};
 use super::command::{Size, Test, array};
-use super::report::{Config, report};
+use super::report::{Config, Measured, report};
 use super::target::Server;
 use super::thread::{self, Counts, News, Plan};
 use crate::arguments::BenchArguments;
-use crate::bench::{Refusal, print, say, threads, write_all};
+use crate::console::{Refusal, print, say, threads, write_all};
 use crate::figures::float;
 use crate::live;
 use crate::outcome::{Mode, Outcome, Second};
@@ -27,13 +27,6 @@ const REQUESTS: u64 = 100_000;
 const TESTS: &str = "ping";
 /// A thread that is busy for more than this share of the time may be what is measured.
 const SATURATED: f64 = 0.95;
-
-/// A test with all it measured.
-pub(crate) struct Measured {
-    pub(crate) outcome: Outcome,
-    pub(crate) replies: BTreeMap<String, u64>,
-    pub(crate) trouble: Option<String>,
-}
 
 /// Runs the tests one after the other and prints the report of each.
 ///

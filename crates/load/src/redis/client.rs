@@ -1,14 +1,11 @@
 //! One connection of a test: sends its share, waits for all replies, again.
 
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use sluice_net::{Deadline, Endpoint, Stream, connect, precise_now};
+use sluice_net::{Endpoint, Stream, connect};
 
-use super::command::write_digits;
 use super::scan::{Reply, Scanner};
-use super::thread::Worker;
 
 /// Room for replies; a line that is cut by the end of a read stays at its beginning.
 const ROOM: usize = 16 * 1024;
@@ -161,60 +158,4 @@ pub(crate) enum Event<'e> {
     Part(&'e [u8]),
     /// A reply is whole; the bytes are what came last of it.
     Reply(&'e Reply, &'e [u8]),
-}
-
-/// Carries out one connection's part of a test.
-pub(crate) async fn serve(worker: Rc<Worker>, client: Client) {
-    let mut client = client;
-    let deadline = Deadline::new();
-    let depth = u64::from(worker.plan.pipeline);
-    let length = worker.plan.test.request.len();
-    let mut batch = worker.plan.test.request.repeat(usize::try_from(depth).unwrap_or(1));
-    loop {
-        let count = worker.take(depth);
-        let Ok(replies) = u32::try_from(count) else { return };
-        if replies == 0 {
-            return;
-        }
-        let end = usize::try_from(count).unwrap_or(1).saturating_mul(length);
-        randomise(&worker, &mut batch, length);
-        let requests = batch.get(..end).unwrap_or_default();
-        let sent = precise_now();
-        let mut read_at = sent;
-        let mut on_event = |event: Event<'_>| match event {
-            Event::Sent(bytes) => worker.sent(bytes),
-            Event::Read(bytes) => {
-                read_at = precise_now();
-                worker.received(bytes);
-            }
-            Event::Part(_) => {}
-            Event::Reply(reply, _) => worker.answered(reply, read_at.saturating_sub(sent)),
-        };
-        worker.requested(count);
-        let exchange = client.exchange(requests, replies, &mut on_event);
-        let result = match deadline.limit(worker.plan.timeout, worker.or_stop(exchange)).await {
-            Ok(Some(result)) => result,
-            Ok(None) => return,
-            Err(_) => {
-                let words = format!("no reply within {:?}", worker.plan.timeout);
-                Err(Trouble::Timeout(words))
-            }
-        };
-        if let Err(trouble) = result {
-            return worker.fail(&trouble);
-        }
-    }
-}
-
-/// Gives every key of a batch a new number.
-fn randomise(worker: &Worker, batch: &mut [u8], length: usize) {
-    let Some(keyspace) = worker.plan.keyspace else { return };
-    if worker.plan.test.places.is_empty() {
-        return;
-    }
-    for request in batch.chunks_mut(length.max(1)) {
-        for place in &worker.plan.test.places {
-            write_digits(request, *place, worker.random(keyspace));
-        }
-    }
 }

@@ -1,12 +1,20 @@
 //! The report of a test, in the form of redis-benchmark's.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::bench::Measured;
 use super::scan::Reply;
 use super::thread::Plan;
 use crate::figures::float;
 use crate::histogram::{Histogram, decode, millis};
+use crate::outcome::Outcome;
+
+/// A test with all it measured.
+pub(crate) struct Measured {
+    pub(crate) outcome: Outcome,
+    pub(crate) replies: BTreeMap<String, u64>,
+    pub(crate) trouble: Option<String>,
+}
 
 /// What the server said of its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

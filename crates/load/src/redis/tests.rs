@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::Parser;
 
 use crate::arguments::BenchArguments;
-use crate::bench::Refusal;
+use crate::console::Refusal;
 use crate::outcome::Outcome;
 use crate::run::Stopper;
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 use sluice_net::process::thread_cpu;
 use sluice_net::{Deadline, Endpoint, Nanos, Post, now, precise_now, spawn, wake_all};
 
-use super::client::{Client, Trouble, serve};
-use super::command::Test;
+use super::client::{Client, Event, Trouble};
+use super::command::{Test, write_digits};
 use super::scan::Reply;
 use crate::histogram::Histogram;
 use crate::outcome::Errors;
@@ -183,7 +183,7 @@ impl Worker {
         let mut refusal = None;
         client
             .exchange(&self.plan.greeting, self.plan.greetings, &mut |event| {
-                if let super::client::Event::Reply(Reply::Error(_), bytes) = event {
+                if let Event::Reply(Reply::Error(_), bytes) = event {
                     refusal = Some(String::from_utf8_lossy(bytes).trim_end().to_owned());
                 }
             })
@@ -308,5 +308,61 @@ impl Worker {
 
     pub(crate) fn random(&self, below: u64) -> u64 {
         self.random.borrow_mut().u64(..below.max(1))
+    }
+}
+
+/// Carries out one connection's part of a test.
+async fn serve(worker: Rc<Worker>, client: Client) {
+    let mut client = client;
+    let deadline = Deadline::new();
+    let depth = u64::from(worker.plan.pipeline);
+    let length = worker.plan.test.request.len();
+    let mut batch = worker.plan.test.request.repeat(usize::try_from(depth).unwrap_or(1));
+    loop {
+        let count = worker.take(depth);
+        let Ok(replies) = u32::try_from(count) else { return };
+        if replies == 0 {
+            return;
+        }
+        let end = usize::try_from(count).unwrap_or(1).saturating_mul(length);
+        randomise(&worker, &mut batch, length);
+        let requests = batch.get(..end).unwrap_or_default();
+        let sent = precise_now();
+        let mut read_at = sent;
+        let mut on_event = |event: Event<'_>| match event {
+            Event::Sent(bytes) => worker.sent(bytes),
+            Event::Read(bytes) => {
+                read_at = precise_now();
+                worker.received(bytes);
+            }
+            Event::Part(_) => {}
+            Event::Reply(reply, _) => worker.answered(reply, read_at.saturating_sub(sent)),
+        };
+        worker.requested(count);
+        let exchange = client.exchange(requests, replies, &mut on_event);
+        let result = match deadline.limit(worker.plan.timeout, worker.or_stop(exchange)).await {
+            Ok(Some(result)) => result,
+            Ok(None) => return,
+            Err(_) => {
+                let words = format!("no reply within {:?}", worker.plan.timeout);
+                Err(Trouble::Timeout(words))
+            }
+        };
+        if let Err(trouble) = result {
+            return worker.fail(&trouble);
+        }
+    }
+}
+
+/// Gives every key of a batch a new number.
+fn randomise(worker: &Worker, batch: &mut [u8], length: usize) {
+    let Some(keyspace) = worker.plan.keyspace else { return };
+    if worker.plan.test.places.is_empty() {
+        return;
+    }
+    for request in batch.chunks_mut(length.max(1)) {
+        for place in &worker.plan.test.places {
+            write_digits(request, *place, worker.random(keyspace));
+        }
     }
 }

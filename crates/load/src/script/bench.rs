@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::arguments::{BenchArguments, Rate};
-use crate::bench::{Refusal, print, say, threads, write_all};
+use crate::console::{Refusal, print, say, threads, write_all};
 use crate::live;
 use crate::outcome::Mode;
 use crate::plan::{Expected, Extent, Place, Plan as Load, Statuses, Work};

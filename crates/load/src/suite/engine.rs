@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Bench, CaseRun, Extent, Purpose};
 use crate::arguments::BenchArguments;
-use crate::bench::{Refusal, print, say};
 use crate::compare;
+use crate::console::{Refusal, print, say};
 use crate::live;
 use crate::outcome::{Mode, Outcome};
 use crate::plan::{self, Expected, Place, Plan, Statuses, Work};

@@ -8,7 +8,7 @@ use clap::Parser;
 use super::super::bench::bench;
 use super::wire::server;
 use crate::arguments::BenchArguments;
-use crate::bench::Refusal;
+use crate::console::Refusal;
 use crate::run::Stopper;
 
 #[derive(Parser)]

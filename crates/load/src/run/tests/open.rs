@@ -1,0 +1,130 @@
+//! Open loops: schedules that are kept, and stalls that are not hidden.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use super::*;
+
+fn open(plan: Plan, rate_per_second: f64) -> Plan {
+    Plan { mode: Mode::Open { rate_per_second }, ..plan }
+}
+
+#[test]
+fn a_rate_is_kept_and_its_number_is_exact() {
+    let server = Server::start(always(HELLO));
+    for threads in [1, 2] {
+        let plan = Plan { connections: 4, threads, ..timed(&server.url(), 1000) };
+        let outcome = outcome(open(plan, 200.0));
+        assert_eq!((outcome.requests, outcome.responses), (200, 200), "{outcome:?}");
+        assert_eq!((outcome.seconds, outcome.sustained), (1.0, Some(true)));
+        assert_eq!(outcome.uncorrected.as_ref().map(|latency| latency.count), Some(200));
+        assert_eq!(outcome.latency.count, 200);
+    }
+}
+
+#[test]
+fn a_rate_can_have_a_number_of_requests_and_a_warm_up() {
+    let server = Server::start(always(HELLO));
+    let warmup = Duration::from_millis(200);
+    let plan = Plan { warmup, ..plan(&server.url(), 50) };
+    let outcome = outcome(open(plan, 200.0));
+    assert_eq!((outcome.requests, outcome.sustained), (50, Some(true)), "{outcome:?}");
+    assert!(server.requests() >= 80, "{}", server.requests());
+}
+
+#[test]
+fn a_stall_shows_in_the_corrected_figures_and_hides_in_the_others() {
+    // The 50th request is answered half a second late; on one connection everything waits for it.
+    let stall = Duration::from_millis(500);
+    let count = AtomicU64::new(0);
+    let (_gate, closed) = std::sync::mpsc::channel::<()>();
+    let closed = Mutex::new(closed);
+    let server = Server::start(move |connection| {
+        while connection.read_request().is_some() {
+            if count.fetch_add(1, Ordering::SeqCst) == 50 {
+                let _ = closed.lock().unwrap().recv_timeout(stall);
+            }
+            connection.write(HELLO);
+        }
+    });
+    let plan = Plan { connections: 1, ..timed(&server.url(), 1500) };
+    let outcome = outcome(open(plan, 200.0));
+    assert_eq!(outcome.errors, Errors::default());
+    // Of 300 requests 100 were due during the stall: their waits run from 500 ms down to nothing.
+    let corrected = &outcome.latency;
+    let uncorrected = outcome.uncorrected.as_ref().unwrap();
+    assert!(corrected.percentile(90.0) > 200_000, "{corrected:?}");
+    assert!(corrected.percentile(99.0) > 400_000, "{corrected:?}");
+    assert!(uncorrected.percentile(99.0) < 200_000, "{uncorrected:?}");
+    assert!(uncorrected.max_micros > 490_000, "{uncorrected:?}");
+}
+
+#[test]
+fn a_rate_that_is_too_high_is_not_sustained() {
+    // A few hundred a second at most over one connection.
+    let (_gate, closed) = std::sync::mpsc::channel::<()>();
+    let closed = Mutex::new(closed);
+    let server = Server::start(move |connection| {
+        while connection.read_request().is_some() {
+            let _ = closed.lock().unwrap().recv_timeout(Duration::from_millis(3));
+            connection.write(HELLO);
+        }
+    });
+    let plan = Plan { connections: 1, ..timed(&server.url(), 600) };
+    let outcome = outcome(open(plan, 2000.0));
+    assert_eq!(outcome.sustained, Some(false), "{outcome:?}");
+    assert!(outcome.rate < 1000.0);
+    assert!(outcome.latency.percentile(99.0) > 100_000, "{:?}", outcome.latency);
+}
+
+#[test]
+fn requests_go_out_when_they_are_due() {
+    let arrivals: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let record = Arc::clone(&arrivals);
+    let server = Server::start(move |connection| {
+        while connection.read_request().is_some() {
+            record.lock().unwrap().push(Instant::now());
+            connection.write(HELLO);
+        }
+    });
+    let plan = Plan { connections: 4, threads: 2, ..timed(&server.url(), 1000) };
+    outcome(open(plan, 250.0));
+    let arrivals = arrivals.lock().unwrap();
+    assert_eq!(arrivals.len(), 250);
+    // The plan begins where the arrivals fit it best; an idle machine is within a tenth of this.
+    let first = *arrivals.iter().min().unwrap();
+    let mut late: Vec<f64> = (0..250_u32)
+        .zip(arrivals.iter())
+        .map(|(index, at)| {
+            (at.duration_since(first).as_secs_f64() - f64::from(index) / 250.0).abs()
+        })
+        .collect();
+    late.sort_by(f64::total_cmp);
+    assert!(late[125] < 0.02, "half of them are {} s or more off", late[125]);
+}
+
+#[test]
+fn a_pipeline_lets_requests_out_without_waiting_for_answers() {
+    // Answers nothing until eight requests are there.
+    let server = Server::start(|connection| {
+        while (0..8).all(|_| connection.read_request().is_some()) {
+            connection.write(&HELLO.repeat(8));
+        }
+    });
+    let plan = Plan { connections: 1, pipeline: 16, ..plan(&server.url(), 40) };
+    let outcome = outcome(open(plan, 400.0));
+    assert_eq!((outcome.responses, outcome.errors), (40, Errors::default()));
+}
+
+#[test]
+fn connections_that_close_while_idle_are_opened_again_in_time() {
+    // One request each.
+    let server = Server::start(|connection| {
+        if connection.read_request().is_some() {
+            connection.write(HELLO);
+        }
+    });
+    let plan = Plan { connections: 3, ..timed(&server.url(), 600) };
+    let outcome = outcome(open(plan, 50.0));
+    assert_eq!((outcome.responses, outcome.errors.total()), (30, 0), "{outcome:?}");
+}
