@@ -11,7 +11,7 @@ use clap::Args;
 #[command(group = clap::ArgGroup::new("what").required(true)
     .args(["target", "suite", "compare"]))]
 pub struct BenchArguments {
-    /// A URL (http://), a Redis server (redis://), or a script of requests (FILE.yml)
+    /// A URL (http://, https://), a Redis server (redis://), or a script of requests (FILE.yml)
     #[arg(value_name = "URL|FILE")]
     pub target: Option<String>,
     /// Connections, kept open and shared out evenly among the threads
@@ -59,6 +59,12 @@ pub struct BenchArguments {
     /// Connect to this Unix socket instead of the URL's host
     #[arg(long, value_name = "SOCKET")]
     pub unix: Option<PathBuf>,
+    /// Accept any certificate
+    #[arg(long)]
+    pub insecure: bool,
+    /// Trust the certificates of this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub ca: Option<PathBuf>,
     /// How long to load the server before anything is counted
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     pub warmup: Duration,
@@ -234,6 +240,7 @@ mod tests {
             ("--requests-each 5 http://h/", false),
             ("--step 5 http://h/", false),
             ("--body a --body-file b http://h/", false),
+            ("--ca x --insecure https://h/", false),
             ("--compare a.json", false),
         ];
         for (line, good) in rows {

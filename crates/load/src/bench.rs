@@ -9,7 +9,7 @@ use sluice_net::process::raise_descriptor_limit;
 use sluice_net::signals::{Signal, watch_signals};
 
 use crate::arguments::{BenchArguments, Rate};
-use crate::console::{Refusal, UNREACHABLE, print, read, say, threads, write_all};
+use crate::console::{Refusal, UNREACHABLE, print, read, say, threads, trust, write_all};
 use crate::live;
 use crate::outcome::{Mode, Outcome, Steps};
 use crate::plain::{self, Detail};
@@ -103,11 +103,13 @@ pub(crate) fn plan(arguments: &BenchArguments, url: &str) -> Result<Plan, Refusa
         Some(path) => vec![Endpoint::Unix(path.clone())],
         None => target.endpoints().map_err(|message| Refusal { code: UNREACHABLE, message })?,
     };
+    let shown = target.text.clone();
+    let place = Place::new(target, endpoints, &trust(arguments)?).map_err(Refusal::usage)?;
     let mode = mode(arguments);
     let senders = arguments.users.unwrap_or(arguments.connections);
     Ok(Plan {
-        shown: target.text.clone(),
-        targets: vec![Place { target, endpoints }],
+        shown,
+        targets: vec![place],
         work: Work::Fixed(Arc::new(prepared)),
         extent: extent(arguments, &mode),
         mode,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use sluice_net::files;
 use sluice_net::process::cpus;
+use sluice_net::tls::Trust;
 
 use crate::arguments::BenchArguments;
 use crate::outcome::Outcome;
@@ -48,6 +49,15 @@ impl From<Failure> for Refusal {
 pub(crate) fn threads(arguments: &BenchArguments) -> u32 {
     let half = u32::try_from(cpus().div_ceil(2)).unwrap_or(1);
     arguments.threads.unwrap_or(half)
+}
+
+/// Whose certificates the arguments say to believe.
+pub(crate) fn trust(arguments: &BenchArguments) -> Result<Trust, Refusal> {
+    match (&arguments.ca, arguments.insecure) {
+        (_, true) => Ok(Trust::Anything),
+        (Some(path), false) => read(path).map(Trust::Pem),
+        (None, false) => Ok(Trust::System),
+    }
 }
 
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Refusal> {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_net::Endpoint;
+use sluice_net::tls::{TlsClient, Trust};
 
 use crate::outcome::Mode;
 use crate::request::{Keepalive, Prepared};
 use crate::source::Requests;
-use crate::target::Target;
+use crate::target::{Security, Target};
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -47,6 +48,22 @@ pub struct Place {
     pub target: Target,
     /// Its addresses, at least one.
     pub endpoints: Vec<Endpoint>,
+    /// How connections to it are encrypted; absent if they are not.
+    pub tls: Option<TlsClient>,
+}
+
+impl Place {
+    /// A place at these addresses.
+    ///
+    /// # Errors
+    /// The URL asks for encryption, and the certificates to trust cannot be had, in words.
+    pub fn new(target: Target, endpoints: Vec<Endpoint>, trust: &Trust) -> Result<Self, String> {
+        let tls = match target.security {
+            Security::Plain => None,
+            Security::Tls => Some(TlsClient::new(&target.host, trust)?),
+        };
+        Ok(Self { target, endpoints, tls })
+    }
 }
 
 /// What is sent.

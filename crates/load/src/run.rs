@@ -22,6 +22,9 @@ mod tests;
 /// Between the order to begin and the beginning, so that all threads begin together.
 const HEAD_START: Nanos = 1_000_000;
 
+/// One second of the clock.
+const SECOND: Nanos = 1_000_000_000;
+
 /// A thread that is busy for more than this share of the time may be what is measured.
 const SATURATED: f64 = 0.95;
 
@@ -163,8 +166,11 @@ struct Conductor {
     seconds: BTreeMap<u32, Part>,
     series: Vec<Second>,
     opened: u32,
+    /// When the opening was shown last.
+    shown: Nanos,
     ready: u32,
-    done: u32,
+    /// For each thread that is done the last second it has told of.
+    done: Vec<u32>,
     gone: u32,
     begun: Option<Begun>,
     ended: Nanos,
@@ -179,7 +185,7 @@ struct Part {
     latency: Histogram,
     responses: u64,
     errors: u64,
-    reports: u32,
+    reports: usize,
 }
 
 /// The beginning of the load.
@@ -201,8 +207,9 @@ impl Conductor {
             seconds: BTreeMap::new(),
             series: Vec::new(),
             opened: 0,
+            shown: precise_now(),
             ready: 0,
-            done: 0,
+            done: Vec::new(),
             gone: 0,
             begun: None,
             ended: 0,
@@ -221,7 +228,7 @@ impl Conductor {
         if let Some(reason) = self.unreachable {
             return Err(Failure::Unreachable(reason));
         }
-        if self.done < threads {
+        if self.done() < threads {
             return Err(Failure::Broken("a thread of the load generator broke".to_owned()));
         }
         Ok(self.finish())
@@ -240,7 +247,7 @@ impl Conductor {
             News::Gone => {
                 self.gone += 1;
                 // One that broke takes the others along.
-                if self.gone > self.done {
+                if self.gone > self.done() {
                     self.order(Order::Stop);
                 }
             }
@@ -257,10 +264,11 @@ impl Conductor {
 
     fn on_opened(&mut self, count: u32) {
         let all = self.shared.plan.lanes();
-        let before = self.opened;
         self.opened += count;
         // Only where it takes long enough to be seen.
-        if before.checked_div(256) != self.opened.checked_div(256) {
+        let now = precise_now();
+        if now >= self.shown.saturating_add(SECOND) {
+            self.shown = now;
             self.show(Phase::Opening { open: self.opened, all });
         }
     }
@@ -289,22 +297,23 @@ impl Conductor {
         part.responses += tally.responses;
         part.errors += errors;
         part.reports += 1;
-        if part.reports + self.done >= self.shared.plan.threads {
+        let earlier = self.done.iter().filter(|last| **last < second).count();
+        let told = earlier + part.reports;
+        if told >= self.orders.len() {
             self.emit(second);
         }
     }
 
+    fn done(&self) -> u32 {
+        u32::try_from(self.done.len()).unwrap_or(u32::MAX)
+    }
+
     fn on_done(&mut self, done: &Done) {
-        self.done += 1;
         self.ended = self.ended.max(done.ended);
         self.busiest = self.busiest.max(done.cpu);
-        // What little there is of the last second, if it is the very end of the one before.
-        if done.tally.requests > 0 {
-            self.on_counts(done.second, &done.tally);
-        } else {
-            self.total.add(&done.tally);
-        }
-        if self.done == self.shared.plan.threads
+        self.on_counts(done.second, &done.tally);
+        self.done.push(done.second);
+        if self.done() == self.shared.plan.threads
             && let Some((&last, _)) = self.seconds.last_key_value()
         {
             self.emit(last);
@@ -318,6 +327,10 @@ impl Conductor {
                 return;
             }
             let (offset, part) = entry.remove_entry();
+            // The end may fall on the end of a second: nothing is left for another.
+            if part.responses == 0 && part.errors == 0 && offset > 0 && self.is_past(offset) {
+                continue;
+            }
             let second = Second {
                 offset,
                 responses: part.responses,
@@ -328,6 +341,14 @@ impl Conductor {
             self.series.push(second);
             self.show(Phase::Running { second, left: self.left() });
         }
+    }
+
+    /// Whether this second begins where the run ended.
+    fn is_past(&self, offset: u32) -> bool {
+        let Some(begun) = self.begun else { return true };
+        let start = begun.measured_from.saturating_add(u64::from(offset) * SECOND);
+        // Threads look at the clock a little after it has struck.
+        self.ended > 0 && start.saturating_add(SECOND / 100) >= self.ended
     }
 
     fn left(&self) -> Option<Duration> {

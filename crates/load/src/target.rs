@@ -6,14 +6,22 @@ use sluice_net::resolve::look_up;
 #[cfg(test)]
 mod tests;
 
-/// The port of `http://`.
-const HTTP: u16 = 80;
+/// Whether a connection is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// `http://`
+    Plain,
+    /// `https://`
+    Tls,
+}
 
 /// A URL to send requests to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The URL as given.
     pub text: String,
+    /// Whether the connection is encrypted.
+    pub security: Security,
     /// Name or address, without the brackets of an IPv6 address.
     pub host: String,
     /// Port; that of the scheme if none is given.
@@ -55,33 +63,36 @@ fn parse(text: &str) -> Result<Target, String> {
         let shown = bad.escape_debug();
         return Err(format!("'{shown}' may not stand in it; write it percent-encoded, like %20"));
     }
-    let rest = without_scheme(text)?;
+    let (security, rest) = scheme(text)?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
     let (credentials, host_port) = match authority.rsplit_once('@') {
         Some((credentials, rest)) => (Some(decoded(credentials)?), rest),
         None => (None, authority),
     };
+    let own_port = match security {
+        Security::Plain => 80,
+        Security::Tls => 443,
+    };
     let (host, port) = host_and_port(host_port)?;
-    let port = port.unwrap_or(HTTP);
+    let port = port.unwrap_or(own_port);
     let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    let authority = if port == HTTP { shown } else { format!("{shown}:{port}") };
+    let authority = if port == own_port { shown } else { format!("{shown}:{port}") };
     // A fragment is the browser's own business (RFC 9110, 7.1).
     let path = path.split('#').next().unwrap_or_default();
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     let (text, host) = (text.to_owned(), host.to_owned());
-    Ok(Target { text, host, port, authority, path, credentials })
+    Ok(Target { text, security, host, port, authority, path, credentials })
 }
 
-fn without_scheme(text: &str) -> Result<&str, String> {
+fn scheme(text: &str) -> Result<(Security, &str), String> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err(format!("it has no scheme; write \"http://{text}\""));
     };
     match scheme.to_ascii_lowercase().as_str() {
-        "http" => Ok(rest),
-        // To send in plain what was meant to be encrypted would be worse than to send nothing.
-        "https" => Err("TLS is not spoken yet; only http and redis are".to_owned()),
-        _ => Err(format!("the scheme \"{scheme}\" is none of http, redis")),
+        "http" => Ok((Security::Plain, rest)),
+        "https" => Ok((Security::Tls, rest)),
+        _ => Err(format!("the scheme \"{scheme}\" is none of http, https, redis")),
     }
 }
 

@@ -3,16 +3,18 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sluice_net::{Deadline, Nanos, Post, connect, precise_now, wake_all};
+use sluice_net::tls::TlsClient;
+use sluice_net::{Deadline, Endpoint, Nanos, Post, connect, precise_now, wake_all};
 
 use crate::answer::Judge;
-use crate::link::{Link, Scratch};
+use crate::link::{Link, Scratch, Transport};
 use crate::outcome::Mode;
 use crate::pace::Schedule;
 use crate::plan::Plan;
@@ -370,19 +372,27 @@ impl Worker {
         for offset in 0..there.endpoints.len() {
             let index = (first + offset).checked_rem(there.endpoints.len()).unwrap_or(0);
             let Some(endpoint) = there.endpoints.get(index) else { continue };
-            match deadline.limit(plan.timeout, connect(endpoint)).await {
-                Ok(Ok(stream)) => {
+            match deadline.limit(plan.timeout, reach(endpoint, there.tls.as_ref())).await {
+                Ok(Ok(transport)) => {
                     if let Some(preferred) = preferred {
                         preferred.store(index, Ordering::Relaxed);
                     }
                     self.shared.connected.store(true, Ordering::Relaxed);
-                    return Ok(Link::new(stream));
+                    return Ok(Link::new(transport));
                 }
                 Ok(Err(error)) => said = format!("{endpoint}: {error}"),
                 Err(_) => said = format!("{endpoint}: no answer within {:?}", plan.timeout),
             }
         }
         Err(said)
+    }
+}
+
+async fn reach(endpoint: &Endpoint, tls: Option<&TlsClient>) -> io::Result<Transport> {
+    let stream = connect(endpoint).await?;
+    match tls {
+        None => Ok(Transport::Plain(stream)),
+        Some(tls) => Ok(Transport::Tls(Box::new(tls.connect(stream).await?))),
     }
 }
 

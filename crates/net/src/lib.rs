@@ -22,6 +22,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 mod timer;
+pub mod tls;
 pub mod watch;
 
 pub use clock::{Nanos, now, precise_now, unix_ms};

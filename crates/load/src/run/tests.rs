@@ -1,5 +1,6 @@
 //! Runs against real servers, good and bad.
 
+mod encrypted;
 mod open;
 mod scripts;
 mod server;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluice_net::Endpoint;
+use sluice_net::tls::Trust;
 
 use super::*;
 use crate::live::silence;
@@ -44,7 +46,7 @@ fn plan_of(url: &str, wish: &Wish, extent: Extent) -> Plan {
     Plan {
         shown: url.to_owned(),
         work: Work::Fixed(Arc::new(prepare(&target, wish).unwrap())),
-        targets: vec![Place { target, endpoints }],
+        targets: vec![Place::new(target, endpoints, &Trust::Anything).unwrap()],
         mode: Mode::Closed,
         extent,
         connections: 2,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::arguments::{BenchArguments, Rate};
-use crate::console::{Refusal, print, say, threads, write_all};
+use crate::console::{Refusal, print, say, threads, trust, write_all};
 use crate::live;
 use crate::outcome::Mode;
 use crate::plan::{Expected, Extent, Place, Plan as Load, Statuses, Work};
@@ -78,6 +78,7 @@ fn refuse_unfit(arguments: &BenchArguments) -> Result<(), Refusal> {
 }
 
 fn load(arguments: &BenchArguments, path: &Path, plan: &Arc<Plan>) -> Result<Load, Refusal> {
+    let trust = trust(arguments)?;
     let mut targets = Vec::new();
     for url in plan.targets() {
         let target = Target::parse(url).map_err(Refusal::usage)?;
@@ -85,7 +86,8 @@ fn load(arguments: &BenchArguments, path: &Path, plan: &Arc<Plan>) -> Result<Loa
             Some(path) => vec![sluice_net::Endpoint::Unix(path.clone())],
             None => target.endpoints().map_err(Refusal::unreachable)?,
         };
-        targets.push(Place { target, endpoints });
+        let place = Place::new(target, endpoints, &trust).map_err(Refusal::usage)?;
+        targets.push(place);
     }
     let mode = match (arguments.users, arguments.rate) {
         (Some(users), _) => Mode::Users {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sluice_net::tls::Trust;
+
 use super::{Bench, CaseRun, Extent, Purpose};
 use crate::arguments::BenchArguments;
 use crate::compare;
@@ -98,7 +100,7 @@ fn plan(case: &CaseRun) -> Result<Plan, String> {
     };
     Ok(Plan {
         shown: case.url.clone(),
-        targets: vec![Place { target, endpoints }],
+        targets: vec![Place::new(target, endpoints, &Trust::Anything)?],
         work: Work::Fixed(std::sync::Arc::new(prepared)),
         mode: case.mode.clone(),
         extent: plan::Extent { duration, requests },

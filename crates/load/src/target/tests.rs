@@ -5,17 +5,20 @@ use super::*;
 #[test]
 fn urls_are_taken_apart() {
     let rows = [
-        // URL, host, port, Host, path
-        ("http://127.0.0.1:8080/", "127.0.0.1", 8080, "127.0.0.1:8080", "/"),
-        ("http://example.com", "example.com", 80, "example.com", "/"),
-        ("http://example.com:80/a?b=c#d", "example.com", 80, "example.com", "/a?b=c"),
-        ("http://example.com?b=/c", "example.com", 80, "example.com", "/?b=/c"),
-        ("http://[::1]:81/", "::1", 81, "[::1]:81", "/"),
-        ("http://[::1]", "::1", 80, "[::1]", "/"),
-        ("http://host:/p", "host", 80, "host", "/p"),
+        // URL, TLS?, host, port, Host, path
+        ("http://127.0.0.1:8080/", false, "127.0.0.1", 8080, "127.0.0.1:8080", "/"),
+        ("http://example.com", false, "example.com", 80, "example.com", "/"),
+        ("http://example.com:80/a?b=c#d", false, "example.com", 80, "example.com", "/a?b=c"),
+        ("http://example.com?b=/c", false, "example.com", 80, "example.com", "/?b=/c"),
+        ("HTTPS://Example.com", true, "Example.com", 443, "Example.com", "/"),
+        ("https://example.com:8443/x", true, "example.com", 8443, "example.com:8443", "/x"),
+        ("http://[::1]:81/", false, "::1", 81, "[::1]:81", "/"),
+        ("http://[::1]", false, "::1", 80, "[::1]", "/"),
+        ("http://host:/p", false, "host", 80, "host", "/p"),
     ];
-    for (url, host, port, authority, path) in rows {
+    for (url, tls, host, port, authority, path) in rows {
         let target = Target::parse(url).unwrap();
+        assert_eq!(target.security == Security::Tls, tls, "{url}");
         assert_eq!((target.host.as_str(), target.port), (host, port), "{url}");
         assert_eq!((target.authority.as_str(), target.path.as_str()), (authority, path), "{url}");
         assert_eq!((target.credentials, target.text.as_str()), (None, url));
@@ -34,7 +37,6 @@ fn what_is_wrong_is_said() {
     let rows = [
         ("127.0.0.1:8080/", "write \"http://127.0.0.1:8080/\""),
         ("ftp://host/", "\"ftp\" is none of"),
-        ("HTTPS://host/", "TLS is not spoken yet"),
         ("http://", "names no host"),
         ("http:///path", "names no host"),
         ("http://:80/", "names no host"),

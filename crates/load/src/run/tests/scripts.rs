@@ -71,7 +71,8 @@ fn scripted(urls: Vec<String>, extent: Extent) -> (Plan, Arc<Mutex<Vec<String>>>
     let plan = plan(&urls[0], 1);
     let targets = urls.iter().map(|url| {
         let target = Target::parse(url).unwrap();
-        Place { endpoints: target.endpoints().unwrap(), target }
+        let endpoints = target.endpoints().unwrap();
+        Place::new(target, endpoints, &Trust::Anything).unwrap()
     });
     let targets = targets.collect();
     let script = Script { urls, heard: Arc::clone(&heard) };

@@ -1,0 +1,118 @@
+//! Encrypted connections against servers of the test.
+
+use std::future::poll_fn;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::*;
+use crate::{Endpoint, connect, run};
+
+/// A server of one connection that answers what it gets, in capitals; and its certificate.
+fn server(name: &str) -> (SocketAddr, String) {
+    let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (socket, _) = listener.accept().unwrap();
+        let session = ServerConnection::new(Arc::new(config)).unwrap();
+        let mut stream = StreamOwned::new(session, socket);
+        let mut buffer = vec![0; 100_000];
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            if stream.write_all(&buffer[..length].to_ascii_uppercase()).is_err() {
+                return;
+            }
+        }
+    });
+    (address, made.cert.pem())
+}
+
+/// Sends `question` over an encrypted connection and reads as much back.
+fn ask(address: SocketAddr, name: &str, trust: &Trust, question: Vec<u8>) -> io::Result<Vec<u8>> {
+    let client = TlsClient::new(name, trust).unwrap();
+    run(async move {
+        let stream = connect(&Endpoint::Tcp(address)).await?;
+        let mut stream = client.connect(stream).await?;
+        let (mut sent, mut answer) = (0, Vec::new());
+        poll_fn(|cx| {
+            while sent < question.len() {
+                match stream.poll_write(cx, &question[sent..])? {
+                    Poll::Ready(length) => sent += length,
+                    Poll::Pending => break,
+                }
+            }
+            while answer.len() < question.len() {
+                ready!(stream.poll_readable(cx));
+                if ready!(stream.poll_read(cx, &mut answer))? == 0 {
+                    break;
+                }
+            }
+            Poll::Ready(io::Result::Ok(()))
+        })
+        .await?;
+        assert!(!stream.is_closed());
+        Ok(answer)
+    })
+    .unwrap()
+}
+
+#[test]
+fn bytes_go_both_ways_however_many() {
+    for length in [1, 1000, 20_000, 3_000_000] {
+        let (address, certificate) = server("localhost");
+        let trust = Trust::Pem(certificate.into_bytes());
+        let answer = ask(address, "localhost", &trust, vec![b'a'; length]).unwrap();
+        assert!(answer == vec![b'A'; length], "{} of {length}", answer.len());
+    }
+}
+
+#[test]
+fn a_certificate_is_looked_at_unless_nobody_wants_it() {
+    let (address, certificate) = server("localhost");
+    let trust = Trust::Pem(certificate.clone().into_bytes());
+    let error = ask(address, "other.example", &trust, b"x".to_vec()).unwrap_err();
+    assert!(error.to_string().contains("certificate is not accepted"), "{error}");
+    let (address, _) = server("localhost");
+    let error = ask(address, "localhost", &trust, b"x".to_vec()).unwrap_err();
+    assert!(error.to_string().contains("certificate is not accepted"), "{error}");
+    let (address, _) = server("localhost");
+    let answer = ask(address, "other.example", &Trust::Anything, b"x".to_vec()).unwrap();
+    assert_eq!(answer, b"X");
+}
+
+#[test]
+fn a_server_without_tls_is_told_from_one_that_leaves() {
+    for (greeting, part) in [(&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "TLS"), (b"", "closed")] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let _ = socket.read(&mut [0; 4096]);
+            socket.write_all(greeting).unwrap();
+        });
+        let error = ask(address, "localhost", &Trust::Anything, b"x".to_vec()).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_trusted_or_named_is_told() {
+    let said = TlsClient::new("localhost", &Trust::Pem(b"nothing".to_vec())).unwrap_err();
+    assert!(said.contains("no certificate"), "{said}");
+    let broken = "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n";
+    assert!(TlsClient::new("localhost", &Trust::Pem(broken.as_bytes().to_vec())).is_err());
+    let said = TlsClient::new("a b", &Trust::Anything).unwrap_err();
+    assert!(said.contains("no name"), "{said}");
+    assert!(TlsClient::new("127.0.0.1", &Trust::Anything).is_ok());
+}
