@@ -1,7 +1,11 @@
 //! Upstreams: groups of origin servers, and how they are spoken to.
 
+mod balance;
+mod patience;
+mod retry;
+mod server;
+
 use std::collections::HashMap;
-use std::time::Duration;
 
 use crate::address::{ServerAddress, parse_server};
 use crate::fields::{Fields, Phrase};
@@ -11,8 +15,17 @@ use crate::nearest::suggestion;
 use crate::place::Span;
 use crate::problem::Flaw;
 use crate::report::Report;
-use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
-use crate::tree::{Node, Value};
+use crate::section::{Key, Kind, Preset, Section};
+
+pub use balance::Balance;
+pub use patience::{Keepalive, UpstreamTimeout};
+pub use retry::Retry;
+pub use server::Server;
+
+use balance::read_balance;
+use patience::{KEEPALIVE, TIMEOUT, read_keepalive, read_timeout};
+use retry::{RETRY, read_retry};
+use server::{SERVER, read_servers};
 
 /// A group of origin servers that can stand in for each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,51 +44,6 @@ pub struct Upstream {
     pub retry: Retry,
     /// The Host field sent to the servers; `None` = the one of the client.
     pub host: Option<String>,
-}
-
-/// One origin server.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Server {
-    /// Where it is.
-    pub address: ServerAddress,
-    /// Its share of the requests relative to the others; 0 = none.
-    pub weight: u32,
-}
-
-/// How a server is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// One after the other, by weight.
-    RoundRobin,
-}
-
-/// Connections kept open for the next request.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Keepalive {
-    /// Idle connections kept per worker, over all servers of the upstream; 0 = none.
-    pub idle: usize,
-    /// How long an idle connection is kept.
-    pub timeout: Duration,
-}
-
-/// How long a server may take.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UpstreamTimeout {
-    /// To accept a connection.
-    pub connect: Duration,
-    /// Without a byte of a response.
-    pub read: Duration,
-    /// Without a byte of a request being taken.
-    pub write: Duration,
-    /// Without a byte in either direction on an upgraded connection.
-    pub tunnel: Duration,
-}
-
-/// When a request is tried again.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Retry {
-    /// Tries after the first.
-    pub attempts: u32,
 }
 
 pub(crate) static UPSTREAM: Section = Section {
@@ -122,87 +90,6 @@ pub(crate) static UPSTREAM: Section = Section {
             doc: "The Host field sent to the servers.",
         },
     ],
-};
-
-static SERVER: Section = Section {
-    name: "upstream.servers",
-    doc: "One server of an upstream, where more than its address is to be said.",
-    keys: &[
-        Key {
-            name: "address",
-            kind: Kind::Text("server address"),
-            preset: Preset::Required,
-            doc: "Where the server is, as in the short form.",
-        },
-        Key {
-            name: "weight",
-            kind: Kind::Integer { min: 0, max: 1000, word: None },
-            preset: Preset::Value("1"),
-            doc: "Its share of the requests relative to the others; 0 gives it none.",
-        },
-    ],
-};
-
-static KEEPALIVE: Section = Section {
-    name: "upstream.keepalive",
-    doc: "Connections to the servers that are kept open for the next request.",
-    keys: &[
-        Key {
-            name: "idle",
-            kind: Kind::Integer { min: 0, max: 1_000_000, word: None },
-            preset: Preset::Value("256"),
-            doc: "Idle connections kept by each worker; 0 closes every connection after its \
-                  response.",
-        },
-        Key {
-            name: "timeout",
-            kind: Kind::Duration { min: MOMENT, max: YEAR },
-            preset: Preset::Value("60s"),
-            doc: "How long an idle connection is kept. Choose it shorter than the server's own.",
-        },
-    ],
-};
-
-static TIMEOUT: Section = Section {
-    name: "upstream.timeout",
-    doc: "How long a server may take before the request fails or is tried again.",
-    keys: &[
-        Key {
-            name: "connect",
-            kind: Kind::Duration { min: MOMENT, max: YEAR },
-            preset: Preset::Value("2s"),
-            doc: "For a connection to be accepted.",
-        },
-        Key {
-            name: "read",
-            kind: Kind::Duration { min: MOMENT, max: YEAR },
-            preset: Preset::Value("30s"),
-            doc: "Without a single byte of a response. Answered with 504.",
-        },
-        Key {
-            name: "write",
-            kind: Kind::Duration { min: MOMENT, max: YEAR },
-            preset: Preset::Value("30s"),
-            doc: "Without a single byte of the request being taken by the server.",
-        },
-        Key {
-            name: "tunnel",
-            kind: Kind::Duration { min: MOMENT, max: YEAR },
-            preset: Preset::Value("1h"),
-            doc: "Without a byte in either direction on an upgraded connection, such as a WebSocket.",
-        },
-    ],
-};
-
-static RETRY: Section = Section {
-    name: "upstream.retry",
-    doc: "When a request that got no response is tried again, on another server if there is one.",
-    keys: &[Key {
-        name: "attempts",
-        kind: Kind::Integer { min: 0, max: 100, word: None },
-        preset: Preset::Value("1"),
-        doc: "How often a request is tried again after the first try; 0 never does.",
-    }],
 };
 
 /// The upstreams while routes are read: those written, and those routes make by an address.
@@ -283,70 +170,13 @@ fn read_upstream(name: &str, fields: &Fields<'_, '_>) -> Upstream {
 }
 
 fn read_options(name: &str, fields: &Fields<'_, '_>) -> Upstream {
-    let keepalive = fields.table("keepalive");
-    let timeout = fields.table("timeout");
-    let retry = fields.table("retry");
-    let small = |fields: &Fields<'_, '_>, name: &str| {
-        fields.integer(name).and_then(|it| u32::try_from(it).ok()).unwrap_or_default()
-    };
-    // One word so far: reading it still refuses every other.
-    let balance = match fields.word("balance") {
-        Some("round_robin") | None | Some(_) => Balance::RoundRobin,
-    };
     Upstream {
         name: name.to_owned(),
         servers: Vec::new(),
-        balance,
-        keepalive: Keepalive {
-            idle: usize::try_from(small(&keepalive, "idle")).unwrap_or(usize::MAX),
-            timeout: keepalive.duration("timeout"),
-        },
-        timeout: UpstreamTimeout {
-            connect: timeout.duration("connect"),
-            read: timeout.duration("read"),
-            write: timeout.duration("write"),
-            tunnel: timeout.duration("tunnel"),
-        },
-        retry: Retry { attempts: small(&retry, "attempts") },
+        balance: read_balance(fields),
+        keepalive: read_keepalive(fields),
+        timeout: read_timeout(fields),
+        retry: read_retry(fields),
         host: fields.parsed("host", parse_authority),
-    }
-}
-
-fn read_servers(fields: &Fields<'_, '_>) -> Vec<Server> {
-    let Some(entry) = fields.entry("servers") else { return Vec::new() };
-    let items: &[Node] = match &entry.node.value {
-        Value::List(list) => list,
-        // One server needs no list around it.
-        _ => std::slice::from_ref(&entry.node),
-    };
-    if items.is_empty() {
-        let flaw = Flaw::new("the list of servers is empty")
-            .with_help("add an address: servers = [\"127.0.0.1:9001\"]");
-        fields.report.error(entry.node.span, flaw);
-    }
-    let servers: Vec<Server> =
-        items.iter().filter_map(|item| read_server(item, fields.report)).collect();
-    if !servers.is_empty()
-        && servers.len() == items.len()
-        && servers.iter().all(|it| it.weight == 0)
-    {
-        let flaw = Flaw::new("every server has weight 0, so no request could be served");
-        fields.report.error(entry.node.span, flaw);
-    }
-    servers
-}
-
-fn read_server(item: &Node, report: &Report<'_>) -> Option<Server> {
-    match &item.value {
-        Value::Text(text) => {
-            let address = report.accept(item.span, parse_server(&text.value))?;
-            Some(Server { address, weight: 1 })
-        }
-        _ => {
-            let fields = Fields::open(Some(item), item.span, &SERVER, report);
-            let weight = fields.integer("weight").and_then(|it| u32::try_from(it).ok());
-            let address = fields.parsed("address", parse_server)?;
-            Some(Server { address, weight: weight.unwrap_or(1) })
-        }
     }
 }

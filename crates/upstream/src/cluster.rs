@@ -1,20 +1,25 @@
 //! A cluster as one worker sees it.
 
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use sluice_message::Fault;
 use sluice_meter::UpstreamMeter;
 use sluice_net::Stream;
 
-use crate::balance::RoundRobin;
-use crate::{ClusterPlan, ClusterSettings, Server};
+use crate::balance::Rotation;
+use crate::{Ask, ClusterPlan, ClusterSettings, Server};
 
 /// Servers, the rotation among them, and the plan they came from.
 #[derive(Debug)]
 pub struct Cluster {
     plan: Arc<ClusterPlan>,
     servers: Vec<Rc<Server>>,
-    rotation: RoundRobin,
+    /// Among the servers that were available when it was laid out.
+    rotation: RefCell<Rotation>,
+    /// Change of the cluster's state that the rotation knows of.
+    seen: Cell<u64>,
     worker: usize,
 }
 
@@ -23,7 +28,7 @@ impl Cluster {
     /// open connections.
     #[must_use]
     pub fn build(plan: &Arc<ClusterPlan>, worker: usize, before: Option<&Self>) -> Self {
-        let servers = plan
+        let servers: Vec<Rc<Server>> = plan
             .servers
             .iter()
             .map(|wanted| {
@@ -32,9 +37,16 @@ impl Cluster {
                     .unwrap_or_else(|| Rc::new(Server::new(wanted, worker)))
             })
             .collect();
-        let weights: Vec<u32> = plan.servers.iter().map(|server| server.weight).collect();
-        let rotation = RoundRobin::new(&weights, worker);
-        Self { plan: Arc::clone(plan), servers, rotation, worker }
+        // Read before the servers are: a change in between is seen at the next choice.
+        let seen = plan.state.changes();
+        let rotation = Rotation::build(&plan.settings.balance, &plan.servers, worker);
+        Self {
+            plan: Arc::clone(plan),
+            servers,
+            rotation: RefCell::new(rotation),
+            seen: Cell::new(seen),
+            worker,
+        }
     }
 
     fn server_at(&self, wanted: &crate::ServerPlan) -> Option<Rc<Server>> {
@@ -60,11 +72,43 @@ impl Cluster {
         self.plan.meter.worker(self.worker)
     }
 
-    /// The server whose turn it is; `None` if there is none to ask.
+    /// The server to ask; `None` if none is available.
     #[must_use]
     #[inline]
-    pub fn next_server(&self) -> Option<&Rc<Server>> {
-        self.servers.get(self.rotation.next()?)
+    pub fn choose(&self, ask: &Ask<'_>) -> Option<&Rc<Server>> {
+        let rotation = self.rotation();
+        let first = self.servers.get(rotation.next(ask)?)?;
+        if ask.avoid.is_some_and(|avoid| Rc::ptr_eq(avoid, first)) {
+            let others = (0..self.servers.len()).filter_map(|_| rotation.next(ask));
+            let mut others = others.filter_map(|index| self.servers.get(index));
+            return others.find(|other| !Rc::ptr_eq(first, other)).or(Some(first));
+        }
+        Some(first)
+    }
+
+    /// The rotation among the servers that are available now.
+    #[inline]
+    fn rotation(&self) -> Ref<'_, Rotation> {
+        let changes = self.plan.state.changes();
+        if changes != self.seen.get() {
+            self.seen.set(changes);
+            let rule = &self.plan.settings.balance;
+            let rotation = Rotation::build(rule, &self.plan.servers, self.worker);
+            *self.rotation.borrow_mut() = rotation;
+        }
+        self.rotation.borrow()
+    }
+
+    /// Takes note that `server` answered with `status` after `nanos` nanoseconds.
+    #[inline]
+    pub fn on_response(&self, _server: &Server, status: u16, nanos: u64) {
+        self.meter().on_response(status, nanos);
+    }
+
+    /// Takes note that `server` gave no answer.
+    pub fn on_failure(&self, server: &Server, fault: Fault) {
+        self.meter().on_failure(fault.kind);
+        server.meter().failures.increment();
     }
 
     /// An idle connection to `server`.

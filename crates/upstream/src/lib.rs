@@ -4,15 +4,19 @@
 //! one worker makes of it: its own position in the rotation, its own pools, its own counters. When a
 //! plan changes, servers that stay keep their connections.
 
+mod ask;
 mod balance;
 mod cluster;
 mod plan;
 mod pool;
 mod server;
+mod state;
 
+pub use ask::Ask;
 pub use cluster::Cluster;
-pub use plan::{ClusterPlan, ClusterSettings, ServerPlan};
+pub use plan::{BalanceRule, ClusterPlan, ClusterSettings, RetryPolicy, ServerPlan};
 pub use server::Server;
+pub use state::{Bar, ClusterState, ServerState};
 
 #[cfg(test)]
 mod tests;

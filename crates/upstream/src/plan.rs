@@ -6,6 +6,8 @@ use std::time::Duration;
 use sluice_meter::{PerWorker, ServerMeter, UpstreamMeter};
 use sluice_net::Endpoint;
 
+use crate::{ClusterState, ServerState};
+
 /// A cluster as all workers share it. Immutable: a change makes a new plan.
 #[derive(Debug)]
 pub struct ClusterPlan {
@@ -15,6 +17,8 @@ pub struct ClusterPlan {
     pub settings: ClusterSettings,
     /// Servers that may be asked, one for each address a name resolved to.
     pub servers: Vec<ServerPlan>,
+    /// What all workers know of the cluster; outlives plans.
+    pub state: Arc<ClusterState>,
     /// Counters of the cluster.
     pub meter: Arc<PerWorker<UpstreamMeter>>,
 }
@@ -34,10 +38,26 @@ pub struct ClusterSettings {
     pub write_timeout: Duration,
     /// How long nothing may move through an upgraded connection.
     pub tunnel_timeout: Duration,
-    /// Tries after the first one.
-    pub retries: u32,
+    /// How a server is chosen.
+    pub balance: BalanceRule,
+    /// When a request is tried again.
+    pub retry: RetryPolicy,
     /// `Host` sent to the origin; the client's own if absent.
     pub host: Option<Box<[u8]>>,
+}
+
+/// How a server is chosen for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BalanceRule {
+    /// One after the other, by weight.
+    RoundRobin,
+}
+
+/// When a request is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Tries after the first one.
+    pub attempts: u32,
 }
 
 /// One address requests may go to.
@@ -47,6 +67,8 @@ pub struct ServerPlan {
     pub endpoint: Endpoint,
     /// Share of the requests relative to the other servers; 0 gets none.
     pub weight: u32,
+    /// What all workers know of this server; outlives plans.
+    pub state: Arc<ServerState>,
     /// Counters of this server.
     pub meter: Arc<PerWorker<ServerMeter>>,
 }

@@ -1,13 +1,20 @@
 //! Clusters across changes of their plan.
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_meter::Meters;
 use sluice_net::{Deadline, Endpoint, run, yield_now};
 
-use crate::{Cluster, ClusterPlan, ClusterSettings, ServerPlan};
+use sluice_message::RequestHead;
+
+use crate::{
+    Ask, BalanceRule, Bar, Cluster, ClusterPlan, ClusterSettings, ClusterState, RetryPolicy,
+    Server, ServerPlan,
+};
 
 fn plan(servers: &[SocketAddr]) -> Arc<ClusterPlan> {
     let meters = Meters::new(1);
@@ -18,20 +25,29 @@ fn plan(servers: &[SocketAddr]) -> Arc<ClusterPlan> {
         read_timeout: Duration::from_secs(5),
         write_timeout: Duration::from_secs(5),
         tunnel_timeout: Duration::from_secs(5),
-        retries: 1,
+        balance: BalanceRule::RoundRobin,
+        retry: RetryPolicy { attempts: 1 },
         host: None,
     };
+    let state = Arc::new(ClusterState::default());
     let server = |address: &SocketAddr| ServerPlan {
         endpoint: Endpoint::Tcp(*address),
         weight: 1,
+        state: state.server(&Endpoint::Tcp(*address)),
         meter: meters.server("api", &address.to_string()),
     };
     Arc::new(ClusterPlan {
         name: "api".into(),
         settings,
         servers: servers.iter().map(server).collect(),
+        state: Arc::clone(&state),
         meter: meters.upstream("api"),
     })
+}
+
+fn choose<'c>(cluster: &'c Cluster, avoid: Option<&Rc<Server>>) -> Option<&'c Rc<Server>> {
+    let head = RequestHead::new();
+    cluster.choose(&Ask { head: &head, client: [127, 0, 0, 1].into(), avoid })
 }
 
 fn listener() -> (TcpListener, SocketAddr) {
@@ -46,7 +62,7 @@ fn servers_that_stay_keep_their_connections() {
     let (_second, two) = listener();
     run(async move {
         let old = Cluster::build(&plan(&[one]), 0, None);
-        let server = old.next_server().unwrap();
+        let server = choose(&old, None).unwrap();
         let stream = server.connect(&Deadline::new(), Duration::from_secs(5)).await.unwrap();
         // A new connection counts as readable until it was asked; the kernel says otherwise.
         let mut nothing = Vec::with_capacity(1);
@@ -57,7 +73,7 @@ fn servers_that_stay_keep_their_connections() {
         .await;
         old.keep(server, stream);
         let new = Cluster::build(&plan(&[two, one]), 0, Some(&old));
-        let carried = (0..2).filter(|_| new.take_idle(new.next_server().unwrap()).is_some());
+        let carried = (0..2).filter(|_| new.take_idle(choose(&new, None).unwrap()).is_some());
         assert_eq!(carried.count(), 1);
     })
     .unwrap();
@@ -68,7 +84,7 @@ fn connections_the_origin_closed_are_never_handed_out() {
     let (origin, address) = listener();
     run(async move {
         let cluster = Cluster::build(&plan(&[address]), 0, None);
-        let server = cluster.next_server().unwrap();
+        let server = choose(&cluster, None).unwrap();
         let stream = server.connect(&Deadline::new(), Duration::from_secs(5)).await.unwrap();
         let (accepted, _) = origin.accept().unwrap();
         drop(accepted);
@@ -86,7 +102,42 @@ fn connections_the_origin_closed_are_never_handed_out() {
 fn a_cluster_without_servers_says_so() {
     run(async {
         let cluster = Cluster::build(&plan(&[]), 0, None);
-        assert!(cluster.next_server().is_none());
+        assert!(choose(&cluster, None).is_none());
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_server_that_is_barred_is_not_chosen_until_it_is_back() {
+    run(async {
+        let places: Vec<SocketAddr> = (1..=3).map(|port| ([127, 0, 0, 1], port).into()).collect();
+        let cluster = Cluster::build(&plan(&places), 0, None);
+        let chosen = || -> BTreeSet<String> {
+            (0..6).map(|_| choose(&cluster, None).unwrap().label().to_owned()).collect()
+        };
+        assert_eq!(chosen().len(), 3);
+        let state = Arc::clone(&cluster.plan().servers[1].state);
+        state.bar(Bar::Unhealthy);
+        assert_eq!(chosen(), BTreeSet::from(["127.0.0.1:1".to_owned(), "127.0.0.1:3".to_owned()]));
+        state.lift(Bar::Unhealthy);
+        assert_eq!(chosen().len(), 3);
+    })
+    .unwrap();
+}
+
+#[test]
+fn another_server_is_tried_where_there_is_another() {
+    run(async {
+        let places: Vec<SocketAddr> = (1..=2).map(|port| ([127, 0, 0, 1], port).into()).collect();
+        let cluster = Cluster::build(&plan(&places), 0, None);
+        for _ in 0..5 {
+            let first = choose(&cluster, None).unwrap();
+            let second = choose(&cluster, Some(first)).unwrap();
+            assert_ne!(first.label(), second.label());
+        }
+        let alone = Cluster::build(&plan(&places[..1]), 0, None);
+        let first = choose(&alone, None).unwrap();
+        assert!(Rc::ptr_eq(first, choose(&alone, Some(first)).unwrap()));
     })
     .unwrap();
 }

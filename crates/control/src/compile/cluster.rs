@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_meter::Meters;
-use sluice_model::{ServerAddress, Upstream};
+use sluice_model::{Balance, ServerAddress, Upstream};
 use sluice_net::Endpoint;
-use sluice_upstream::{ClusterPlan, ClusterSettings, ServerPlan};
+use sluice_upstream::{
+    BalanceRule, ClusterPlan, ClusterSettings, ClusterState, RetryPolicy, ServerPlan,
+};
 
 /// What a host name resolves to; nothing if that is not known.
 pub(crate) type Addresses<'a> = &'a dyn Fn(&str) -> Vec<IpAddr>;
@@ -32,14 +34,19 @@ pub(crate) fn cluster_plan(
             return Arc::clone(before);
         }
     }
+    // What was learnt of the servers that stay is kept.
+    let state = before.map_or_else(Arc::<ClusterState>::default, |plan| Arc::clone(&plan.state));
+    state.retain(|place| servers.iter().any(|(endpoint, _)| endpoint == place));
     let servers = servers.into_iter().map(|(endpoint, weight)| {
         let meter = meters.server(&upstream.name, &endpoint.to_string());
-        ServerPlan { endpoint, weight, meter }
+        let state = state.server(&endpoint);
+        ServerPlan { endpoint, weight, state, meter }
     });
     Arc::new(ClusterPlan {
         name: upstream.name.clone(),
         settings,
         servers: servers.collect(),
+        state: Arc::clone(&state),
         meter: meters.upstream(&upstream.name),
     })
 }
@@ -52,7 +59,10 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
         read_timeout: upstream.timeout.read,
         write_timeout: upstream.timeout.write,
         tunnel_timeout: upstream.timeout.tunnel,
-        retries: upstream.retry.attempts,
+        balance: match upstream.balance {
+            Balance::RoundRobin => BalanceRule::RoundRobin,
+        },
+        retry: RetryPolicy { attempts: upstream.retry.attempts },
         host: upstream.host.as_ref().map(|host| host.as_bytes().into()),
     }
 }

@@ -1,0 +1,75 @@
+//! One server of an upstream, as it is written.
+
+use crate::address::{ServerAddress, parse_server};
+use crate::fields::Fields;
+use crate::problem::Flaw;
+use crate::report::Report;
+use crate::section::{Key, Kind, Preset, Section};
+use crate::tree::{Node, Value};
+
+/// One origin server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Where it is.
+    pub address: ServerAddress,
+    /// Its share of the requests relative to the others; 0 = none.
+    pub weight: u32,
+}
+
+pub(super) static SERVER: Section = Section {
+    name: "upstream.servers",
+    doc: "One server of an upstream, where more than its address is to be said.",
+    keys: &[
+        Key {
+            name: "address",
+            kind: Kind::Text("server address"),
+            preset: Preset::Required,
+            doc: "Where the server is, as in the short form.",
+        },
+        Key {
+            name: "weight",
+            kind: Kind::Integer { min: 0, max: 1000, word: None },
+            preset: Preset::Value("1"),
+            doc: "Its share of the requests relative to the others; 0 gives it none.",
+        },
+    ],
+};
+
+pub(super) fn read_servers(fields: &Fields<'_, '_>) -> Vec<Server> {
+    let Some(entry) = fields.entry("servers") else { return Vec::new() };
+    let items: &[Node] = match &entry.node.value {
+        Value::List(list) => list,
+        // One server needs no list around it.
+        _ => std::slice::from_ref(&entry.node),
+    };
+    if items.is_empty() {
+        let flaw = Flaw::new("the list of servers is empty")
+            .with_help("add an address: servers = [\"127.0.0.1:9001\"]");
+        fields.report.error(entry.node.span, flaw);
+    }
+    let servers: Vec<Server> =
+        items.iter().filter_map(|item| read_server(item, fields.report)).collect();
+    if !servers.is_empty()
+        && servers.len() == items.len()
+        && servers.iter().all(|it| it.weight == 0)
+    {
+        let flaw = Flaw::new("every server has weight 0, so no request could be served");
+        fields.report.error(entry.node.span, flaw);
+    }
+    servers
+}
+
+fn read_server(item: &Node, report: &Report<'_>) -> Option<Server> {
+    match &item.value {
+        Value::Text(text) => {
+            let address = report.accept(item.span, parse_server(&text.value))?;
+            Some(Server { address, weight: 1 })
+        }
+        _ => {
+            let fields = Fields::open(Some(item), item.span, &SERVER, report);
+            let weight = fields.integer("weight").and_then(|it| u32::try_from(it).ok());
+            let address = fields.parsed("address", parse_server)?;
+            Some(Server { address, weight: weight.unwrap_or(1) })
+        }
+    }
+}

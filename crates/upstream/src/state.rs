@@ -1,0 +1,129 @@
+//! What all workers know of a cluster and its servers.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sluice_net::Endpoint;
+
+/// A cluster as the whole process knows it. It is kept by name across reloads, so that what was
+/// learnt of a server is not forgotten.
+#[derive(Debug, Default)]
+pub struct ClusterState {
+    /// Counts up whenever a server becomes available or ceases to be.
+    changes: Arc<AtomicU64>,
+    servers: Mutex<HashMap<Endpoint, Arc<ServerState>>>,
+}
+
+/// A server as the whole process knows it.
+#[derive(Debug)]
+pub struct ServerState {
+    /// One bit for each [`Bar`].
+    bars: AtomicU8,
+    changes: Arc<AtomicU64>,
+}
+
+/// Why a server is not asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bar {
+    /// Active checks find it unwell.
+    Unhealthy,
+    /// Requests to it failed.
+    Ejected,
+    /// Somebody takes it out of service.
+    Draining,
+}
+
+impl Bar {
+    const fn bit(self) -> u8 {
+        match self {
+            Self::Unhealthy => 1,
+            Self::Ejected => 2,
+            Self::Draining => 4,
+        }
+    }
+}
+
+impl ClusterState {
+    /// Of this server; made if it is not known yet.
+    #[must_use]
+    pub fn server(&self, endpoint: &Endpoint) -> Arc<ServerState> {
+        // Nothing under the lock can leave the map half-changed.
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || ServerState { bars: AtomicU8::new(0), changes: Arc::clone(&self.changes) };
+        Arc::clone(servers.entry(endpoint.clone()).or_insert_with(|| Arc::new(make())))
+    }
+
+    /// Forgets servers that are not among these.
+    pub fn retain(&self, keep: impl Fn(&Endpoint) -> bool) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.retain(|endpoint, _| keep(endpoint));
+    }
+
+    /// How often availability changed: one load, so that every choice of a server can ask.
+    #[must_use]
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+}
+
+impl ServerState {
+    /// Takes the server out of the rotation.
+    pub fn bar(&self, why: Bar) {
+        if self.bars.fetch_or(why.bit(), Ordering::AcqRel) & why.bit() == 0 {
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Removes one reason why the server is out.
+    pub fn lift(&self, why: Bar) {
+        if self.bars.fetch_and(!why.bit(), Ordering::AcqRel) & why.bit() != 0 {
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Whether this reason stands.
+    #[must_use]
+    pub fn is_barred(&self, why: Bar) -> bool {
+        self.bars.load(Ordering::Acquire) & why.bit() != 0
+    }
+
+    /// Whether requests may go there.
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        self.bars.load(Ordering::Acquire) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_to_be_lifted() {
+        let cluster = ClusterState::default();
+        let server = cluster.server(&Endpoint::Tcp("127.0.0.1:1".parse().unwrap()));
+        assert!(server.is_available());
+        server.bar(Bar::Ejected);
+        server.bar(Bar::Draining);
+        server.bar(Bar::Draining);
+        assert_eq!(cluster.changes(), 2, "the same reason twice is no change");
+        server.lift(Bar::Ejected);
+        assert!(!server.is_available() && server.is_barred(Bar::Draining));
+        server.lift(Bar::Draining);
+        assert!(server.is_available());
+        assert_eq!(cluster.changes(), 4);
+    }
+
+    #[test]
+    fn servers_are_known_by_their_place() {
+        let cluster = ClusterState::default();
+        let place = |port| Endpoint::Tcp(([127, 0, 0, 1], port).into());
+        cluster.server(&place(1)).bar(Bar::Ejected);
+        assert!(!cluster.server(&place(1)).is_available());
+        assert!(cluster.server(&place(2)).is_available());
+        cluster.retain(|endpoint| *endpoint == place(2));
+        assert!(cluster.server(&place(1)).is_available(), "forgotten");
+    }
+}
