@@ -5,6 +5,7 @@ mod measure;
 mod peers;
 mod report;
 mod server;
+mod upstreams;
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ const CALLS_MARGIN: f64 = 0.05;
 
 const USAGE: &str = "\
 usage: cargo xtask bench [OPTION ...]
-  --only LIST      of instructions, routes, cpu, pipelined, memory, calls (comma-separated)
+  --only LIST      of instructions, routes, cpu, pipelined, memory, calls, upstreams, slow (comma-separated)
   --rounds N       rounds of wrk (5)
   --seconds N      seconds of each run of wrk (3)
   --connections N  idle connections (8000)
@@ -94,13 +95,15 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let mut bench = Bench::new(root, options.sluice.clone())?;
     raise_descriptor_limit();
     let mut rows = Vec::new();
-    let parts: [(&str, Part); 6] = [
+    let parts: [(&str, Part); 8] = [
         ("instructions", instructions),
         ("cpu", cpu),
         ("routes", routes),
         ("pipelined", pipelined),
         ("memory", memory),
         ("calls", calls),
+        ("upstreams", upstreams::cpu),
+        ("slow", upstreams::slow),
     ];
     for (name, part) in parts.into_iter().filter(|(name, _)| options.wants(name)) {
         eprintln!("{name} ...");

@@ -42,8 +42,67 @@ pub enum Role {
     Proxied(u16),
     /// Answers itself, with so many routes in its table; ours only.
     Routes(usize, Kinds),
+    /// Asks the servers of an upstream.
+    Upstream(Group),
     /// Stands behind the proxies; nginx only.
     Origin,
+    /// Stands behind them as so many servers, each at a loopback address of its own; nginx only.
+    Origins(u16),
+}
+
+/// The servers of an upstream, and how one is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The port of all of them.
+    pub port: u16,
+    /// How many there are.
+    pub count: u16,
+    /// The port of one more, on 127.0.0.1, that is slow.
+    pub slow: Option<u16>,
+    /// How one is chosen.
+    pub rule: Rule,
+}
+
+/// How a server is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// One after the other.
+    RoundRobin,
+    /// The one with the fewest requests or connections.
+    Least,
+}
+
+impl Rule {
+    fn text(self, peer: Peer) -> &'static str {
+        match (self, peer) {
+            (Self::RoundRobin, Peer::Sluice) => "round_robin",
+            (Self::RoundRobin, Peer::Haproxy) => "roundrobin",
+            // What nginx does when nothing is said.
+            (Self::RoundRobin, Peer::Nginx) => "",
+            (Self::Least, Peer::Sluice) => "least_requests",
+            (Self::Least, Peer::Haproxy) => "leastconn",
+            (Self::Least, Peer::Nginx) => "least_conn;",
+        }
+    }
+}
+
+/// Loopback addresses, beginning after 127.0.0.1, which is the proxies' own.
+fn loopback(count: u16) -> impl Iterator<Item = String> {
+    (0..count).map(|number| format!("127.0.{}.{}", 1 + number / 250, 1 + number % 250))
+}
+
+impl Group {
+    fn servers(self, peer: Peer) -> String {
+        let places = loopback(self.count).map(|ip| format!("{ip}:{}", self.port));
+        let slow = self.slow.map(|port| format!("127.0.0.1:{port}"));
+        let lines = places.chain(slow).enumerate().map(|(number, place)| match peer {
+            Peer::Sluice => format!("\"{place}\""),
+            Peer::Nginx => format!("server {place};"),
+            Peer::Haproxy => format!("server s{number} {place} pool-max-conn -1"),
+        });
+        let between = if peer == Peer::Sluice { ", " } else { "\n    " };
+        lines.collect::<Vec<_>>().join(between)
+    }
 }
 
 /// What kinds of routes stand in a table.
@@ -110,6 +169,10 @@ impl Bench {
     pub fn command(&self, peer: Peer, role: Role, port: u16) -> Result<Vec<String>, String> {
         let (folder, name) = match (peer, role) {
             (Peer::Nginx, Role::Origin) => ("nginx", "origin.conf"),
+            (Peer::Nginx, Role::Origins(_)) => ("nginx", "origins.conf"),
+            (Peer::Sluice, Role::Upstream(_)) => ("sluice", "upstream.toml"),
+            (Peer::Nginx, Role::Upstream(_)) => ("nginx", "upstream.conf"),
+            (Peer::Haproxy, Role::Upstream(_)) => ("haproxy", "upstream.cfg"),
             (Peer::Nginx, Role::Direct) => ("nginx", "direct.conf"),
             (Peer::Nginx, Role::Proxied(_)) => ("nginx", "proxied.conf"),
             (Peer::Haproxy, Role::Direct) => ("haproxy", "direct.cfg"),
@@ -129,6 +192,16 @@ impl Bench {
         match role {
             Role::Proxied(origin) => text = text.replace("@ORIGIN@", &origin.to_string()),
             Role::Routes(count, kinds) => text.push_str(&routes(count, kinds)),
+            Role::Upstream(group) => {
+                text = text.replace("@SERVERS@", &group.servers(peer));
+                text = text.replace("@BALANCE@", group.rule.text(peer));
+            }
+            Role::Origins(count) => {
+                // The first one is for the question whether it is there.
+                let places = std::iter::once("127.0.0.1".to_owned()).chain(loopback(count));
+                let lines = places.map(|ip| format!("listen {ip}:{port} backlog=1024;"));
+                text = text.replace("@LISTEN@", &lines.collect::<Vec<_>>().join("\n        "));
+            }
             Role::Direct | Role::Origin => {}
         }
         let config = place.join(name);
