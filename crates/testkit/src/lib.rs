@@ -15,6 +15,7 @@ pub mod behaviour;
 pub mod case;
 mod deadline;
 mod exchange;
+mod faults;
 mod names;
 mod origin;
 mod program;
@@ -27,6 +28,7 @@ mod stream;
 
 pub use deadline::{Deadline, PATIENCE};
 pub use exchange::{After, Exchange};
+pub use faults::{FaultOrigin, Mode};
 pub use names::{NameServer, Resolution};
 pub use origin::{Behaviour, Gate, Origin};
 pub use program::{Finished, Lines, Refused, Signal, Sluice, binary, run};

@@ -162,6 +162,12 @@ impl Origin {
         self.shared.wait(PATIENCE, |records| records.open.len() == count)
     }
 
+    /// How many requests have come since this was asked last; what is known of them is forgotten.
+    #[must_use]
+    pub fn take_requests(&self) -> usize {
+        self.shared.change(|records| std::mem::take(&mut records.requests).len())
+    }
+
     /// Closes every open connection, idle ones too, as an origin does whose keep-alive time has ended.
     pub fn close_connections(&self) {
         for stream in self.shared.records().open.values() {
