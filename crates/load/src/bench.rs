@@ -183,6 +183,7 @@ fn climb(
     let step = arguments.step.unwrap_or((to - from) / 10.0).max((to - from) / 1e4);
     let mut outcomes: Vec<Outcome> = Vec::new();
     let (mut code, mut too_high, mut index) = (0, 0, 0_u32);
+    let mut broken = None;
     loop {
         let rate = from + step * f64::from(index);
         let beyond = rate > to * (1.0 + 1e-9);
@@ -195,7 +196,15 @@ fn climb(
             extent: Extent { duration: Some(arguments.step_duration), requests: None },
             ..plan.clone()
         };
-        let finished = run(plan, stopper, live::watcher())?;
+        let finished = match run(plan, stopper, live::watcher()) {
+            Ok(finished) => finished,
+            Err(failure) if outcomes.is_empty() => return Err(failure.into()),
+            // What was measured until then is worth having.
+            Err(failure) => {
+                broken = Some(failure);
+                break;
+            }
+        };
         too_high = if is_good(&finished.outcome) { 0 } else { too_high + 1 };
         if finished.outcome.errors.total() > 0 {
             code = FAILED;
@@ -207,11 +216,15 @@ fn climb(
     let steps = Steps { steps: outcomes, knee };
     print(&plain::steps(&steps));
     write_all(arguments, &steps.steps)?;
-    Ok(code)
+    match broken {
+        Some(failure) if !stopper.is_stopped() => Err(failure.into()),
+        _ => Ok(code),
+    }
 }
 
 fn is_good(outcome: &Outcome) -> bool {
-    outcome.sustained == Some(true) && outcome.errors.total() == 0
+    // A rate that was held for a part of its time may not be held for all of it.
+    outcome.sustained == Some(true) && outcome.errors.total() == 0 && !outcome.interrupted
 }
 
 /// The last rate before the first that was too high.

@@ -3,7 +3,7 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use sluice_message::{FaultKind, Method};
+use sluice_message::{FaultKind, Method, Syntax};
 use sluice_net::Stream;
 use sluice_net::tls::TlsStream;
 
@@ -99,7 +99,7 @@ impl Link {
         gathered: Option<&mut Vec<u8>>,
     ) -> Result<Found, Broken> {
         let found = self.reader.read(input, method, judge, gathered);
-        found.map_err(|kind| Broken::Failed(Failure::Protocol, in_words(kind)))
+        found.map_err(|kind| Broken::Failed(Failure::Protocol, in_words(kind, input)))
     }
 
     /// Keeps input for the next read.
@@ -139,11 +139,66 @@ impl Link {
     }
 }
 
-fn in_words(kind: FaultKind) -> String {
+/// So much of an answer that is none is shown.
+const SHOWN: usize = 40;
+
+fn in_words(kind: FaultKind, input: &[u8]) -> String {
+    let begin = || match input.get(..SHOWN) {
+        Some(begin) => format!("it begins with \"{}...\"", begin.escape_ascii()),
+        None => format!("it is \"{}\"", input.escape_ascii()),
+    };
     match kind {
-        FaultKind::Malformed(rule) => format!("the answer breaks a rule of HTTP/1.1: {rule:?}"),
+        FaultKind::Malformed(Syntax::StatusLine) => {
+            format!("the answer is no HTTP: {}", begin())
+        }
+        FaultKind::Malformed(Syntax::Version) => {
+            format!("the answer is of another version than HTTP/1.0 and HTTP/1.1: {}", begin())
+        }
+        FaultKind::Malformed(rule) => {
+            format!("the answer breaks a rule of HTTP/1.1: {}", name(rule))
+        }
         FaultKind::HeadTooLarge => "the head of the answer does not end".to_owned(),
         FaultKind::TooManyFields => "the answer has too many header fields".to_owned(),
         other => format!("the answer cannot be read: {}", other.reason()),
+    }
+}
+
+/// What a rule is about, in words.
+const fn name(rule: Syntax) -> &'static str {
+    match rule {
+        Syntax::StatusLine => "its status line",
+        Syntax::Version => "its version",
+        Syntax::FieldName => "the name of a header field",
+        Syntax::FieldValue => "the value of a header field",
+        Syntax::FoldedLine => "a folded header line",
+        Syntax::LineEnd => "a line without its CRLF",
+        Syntax::ContentLength => "Content-Length, no number, repeated or beside Transfer-Encoding",
+        Syntax::TransferEncoding => "Transfer-Encoding, unknown or without chunked at its end",
+        Syntax::Chunk => "a chunk of its content",
+        Syntax::Trailer => "a trailer field",
+        // Of requests only.
+        Syntax::RequestLine | Syntax::Target | Syntax::Path | Syntax::Host => "its head",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_none_is_shown() {
+        let rows: [(&[u8], &str); 5] = [
+            (b"SSH-2.0-OpenSSH_9\r\n", "is no HTTP: it is \"SSH-2.0-OpenSSH_9\\r\\n\""),
+            (&[b'x'; 99], "it begins with \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...\""),
+            (b"HTTP/3.0 200 OK\r\n\r\n", "another version"),
+            (b"HTTP/1.1 200 OK\r\nA b: 1\r\n\r\n", "the name of a header field"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "Content-Length"),
+        ];
+        for (input, part) in rows {
+            let (mut reader, mut judge) = (AnswerReader::default(), Judge::default());
+            let kind = reader.read(input, Method::Get, &mut judge, None).unwrap_err();
+            let said = in_words(kind, input);
+            assert!(said.contains(part), "{said}");
+        }
     }
 }

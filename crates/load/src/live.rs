@@ -57,7 +57,10 @@ fn text(progress: &Progress) -> String {
         Phase::Opening { open, all } => format!("opening connections: {open} of {all}"),
         Phase::Running { second, left } => {
             let (rate, errors) = (count(second.responses), count(progress.errors));
-            let p99 = time(float(second.p99_micros));
+            let p99 = match second.responses {
+                0 => "-".to_owned(),
+                _ => time(float(second.p99_micros)),
+            };
             let left = match left {
                 Some(left) => format!(", {} left", whole(left)),
                 None => format!(", {} answers", count(progress.responses)),
@@ -88,6 +91,10 @@ mod tests {
         let running = Phase::Running { second, left: None };
         let shown = text(&Progress { phase: running, responses: 40_000, errors: 7 });
         assert_eq!(shown, "   3s  12 345/s  errors 7  p99 1.23 ms, 40 000 answers");
+        let none = Second { responses: 0, p50_micros: 0, p99_micros: 0, ..second };
+        let running = Phase::Running { second: none, left };
+        let shown = text(&Progress { phase: running, responses: 0, errors: 7 });
+        assert_eq!(shown, "   3s  0/s  errors 7  p99 -, 7s left");
         let opening = Phase::Opening { open: 256, all: 5000 };
         let shown = text(&Progress { phase: opening, responses: 0, errors: 0 });
         assert_eq!(shown, "opening connections: 256 of 5000");

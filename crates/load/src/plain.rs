@@ -25,7 +25,9 @@ pub fn report(finished: &Finished, detail: Detail) -> String {
     let mut text = heading(outcome);
     text.push_str(&totals(outcome));
     text.push_str(&failures(outcome, &finished.reasons));
-    text.push_str(&latencies(outcome));
+    if outcome.latency.count > 0 {
+        text.push_str(&latencies(outcome));
+    }
     for remark in remarks(outcome) {
         text.push_str(&format!("\nNote: {remark}\n"));
     }
@@ -50,12 +52,18 @@ fn heading(outcome: &Outcome) -> String {
     };
     let interrupted = if outcome.interrupted { ", interrupted" } else { "" };
     format!(
-        "{}\n{} connections, {} threads{pipeline}, {how}, {}{interrupted}\n\n",
+        "{}\n{}, {}{pipeline}, {how}, {}{interrupted}\n\n",
         outcome.target,
-        outcome.connections,
-        outcome.threads,
+        several(outcome.connections, "connection"),
+        several(outcome.threads, "thread"),
         time(outcome.seconds * 1e6),
     )
+}
+
+/// A number of things: `1 thread`, `2 threads`.
+fn several(number: u32, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
 }
 
 fn totals(outcome: &Outcome) -> String {
@@ -134,8 +142,10 @@ fn remarks(outcome: &Outcome) -> Vec<&'static str> {
             "a thread of the load generator was busy all the time: it may be what was measured.",
         );
     }
-    if outcome.interrupted {
-        remarks.push("the run was interrupted; the figures are those until then.");
+    match (outcome.interrupted, outcome.seconds > 0.0) {
+        (true, true) => remarks.push("the run was interrupted; the figures are those until then."),
+        (true, false) => remarks.push("the run was interrupted before the measuring began."),
+        (false, _) => {}
     }
     remarks
 }
@@ -184,5 +194,12 @@ pub fn steps(steps: &Steps) -> String {
         Some(knee) => format!("\nThe highest rate sustained without errors: {}/s\n", rate(knee)),
         None => "\nNot even the first rate was sustained without errors.\n".to_owned(),
     };
-    text + &verdict
+    match steps.steps.iter().find(|outcome| outcome.interrupted) {
+        None => text + &verdict,
+        Some(cut) => {
+            let after = time(cut.seconds * 1e6);
+            let so_far = if steps.knee.is_some() { verdict.as_str() } else { "" };
+            format!("{text}{so_far}\nNote: the run was interrupted, the last rate after {after}.\n")
+        }
+    }
 }

@@ -45,7 +45,8 @@ pub struct Finished {
 pub enum Failure {
     /// Not one connection could be opened.
     Unreachable(String),
-    /// This machine does not have what is needed, or something broke.
+    /// This machine does not have what is needed, something broke, or the run was stopped before its
+    /// first connection was open.
     Broken(String),
 }
 
@@ -127,6 +128,9 @@ pub type Watcher = Box<dyn FnMut(&Progress)>;
 /// # Errors
 /// [`Failure`]; failed requests are no failure of the run.
 pub fn run(plan: Plan, stopper: &Stopper, watcher: Watcher) -> Result<Finished, Failure> {
+    if stopper.is_stopped() {
+        return Err(stopped());
+    }
     let (post, news) = mailbox();
     stopper.attach(Some(post.clone()));
     let shared = Arc::new(Shared::new(plan));
@@ -141,6 +145,11 @@ pub fn run(plan: Plan, stopper: &Stopper, watcher: Watcher) -> Result<Finished, 
 
 fn broken(error: &std::io::Error) -> Failure {
     Failure::Broken(format!("cannot start: {error}"))
+}
+
+fn stopped() -> Failure {
+    let what = "the run was stopped before a connection was open: nothing was measured";
+    Failure::Broken(what.to_owned())
 }
 
 fn start_threads(shared: &Arc<Shared>, post: &Post<News>) -> Result<Vec<Post<Order>>, Failure> {
@@ -230,6 +239,9 @@ impl Conductor {
         }
         if self.done() < threads {
             return Err(Failure::Broken("a thread of the load generator broke".to_owned()));
+        }
+        if self.interrupted && !self.shared.was_reached() {
+            return Err(stopped());
         }
         Ok(self.finish())
     }
@@ -359,6 +371,10 @@ impl Conductor {
     }
 
     fn show(&mut self, phase: Phase) {
+        // A line of zeros says nothing where nobody was there to ask: the reason follows.
+        if !self.shared.was_reached() {
+            return;
+        }
         let errors = self.total.errors(&self.shared.plan.expected.statuses).total();
         (self.watcher)(&Progress { phase, responses: self.total.responses, errors });
     }

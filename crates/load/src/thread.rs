@@ -195,7 +195,11 @@ async fn measure(worker: &Rc<Worker>) {
         .await;
         ended = precise_now();
     }
-    let tally = worker.tally.replace(Tally::new(&worker.plan().mode));
+    let mut tally = worker.tally.replace(Tally::new(&worker.plan().mode));
+    if ended < worker.measured_from.get() {
+        // Stopped within the warm-up, which is no part of the figures.
+        (tally.sent, tally.received) = (0, 0);
+    }
     let cpu = thread_cpu().unwrap_or_default().saturating_sub(clock.cpu.get());
     let ended = ended.min(end);
     worker.tell(News::Done(Box::new(Done { tally, second: clock.second.get(), ended, cpu })));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sluice_net::tls::TlsClient;
+use sluice_net::tls::{Distrust, TlsClient};
 use sluice_net::{Deadline, Endpoint, Nanos, Post, connect, precise_now, wake_all};
 
 use crate::answer::Judge;
@@ -392,7 +392,20 @@ async fn reach(endpoint: &Endpoint, tls: Option<&TlsClient>) -> io::Result<Trans
     let stream = connect(endpoint).await?;
     match tls {
         None => Ok(Transport::Plain(stream)),
-        Some(tls) => Ok(Transport::Tls(Box::new(tls.connect(stream).await?))),
+        Some(tls) => {
+            let stream = tls.connect(stream).await.map_err(advised)?;
+            Ok(Transport::Tls(Box::new(stream)))
+        }
+    }
+}
+
+/// Says what can be done where a certificate is not accepted.
+fn advised(error: io::Error) -> io::Error {
+    match error.get_ref().is_some_and(|inner| inner.is::<Distrust>()) {
+        true => io::Error::other(format!(
+            "{error} (--ca FILE names certificates to trust, --insecure accepts any)"
+        )),
+        false => error,
     }
 }
 

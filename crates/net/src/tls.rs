@@ -11,7 +11,8 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
 };
 
 use crate::Stream;
@@ -255,7 +256,7 @@ impl TlsStream {
         if let Err(error) = self.session.process_new_packets() {
             // The alert that says why; nobody waits for it to arrive.
             let _ = self.poll_flush(cx);
-            return Poll::Ready(Err(io::Error::new(ErrorKind::InvalidData, in_words(&error))));
+            return Poll::Ready(Err(in_words(&error)));
         }
         Poll::Ready(Ok(length))
     }
@@ -294,12 +295,66 @@ impl TlsStream {
     }
 }
 
-fn in_words(error: &rustls::Error) -> String {
-    match error {
+/// The server's certificate is not accepted, and why, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Distrust(String);
+
+impl fmt::Display for Distrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server's certificate is not accepted: {}", self.0)
+    }
+}
+
+impl std::error::Error for Distrust {}
+
+fn in_words(error: &rustls::Error) -> io::Error {
+    let text = match error {
         rustls::Error::InvalidCertificate(why) => {
-            format!("the server's certificate is not accepted: {why}")
+            return io::Error::new(ErrorKind::InvalidData, Distrust(complaint(why)));
         }
         rustls::Error::InvalidMessage(_) => format!("the server does not speak TLS: {error}"),
+        rustls::Error::AlertReceived(alert) => {
+            format!("the server refuses the encryption: TLS alert {alert:?}")
+        }
         other => other.to_string(),
+    };
+    io::Error::new(ErrorKind::InvalidData, text)
+}
+
+/// What is wrong with a certificate.
+fn complaint(why: &CertificateError) -> String {
+    match why {
+        CertificateError::UnknownIssuer => "nobody who is trusted has issued it".to_owned(),
+        CertificateError::BadSignature => "its signature is not its issuer's".to_owned(),
+        CertificateError::ExpiredContext { time, not_after } => {
+            format!("it expired {} ago", distance(*not_after, *time))
+        }
+        CertificateError::NotValidYetContext { time, not_before } => {
+            format!("it is not valid yet, only in {}", distance(*time, *not_before))
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let name = expected.to_str();
+            match presented.is_empty() {
+                true => format!("it is not for \"{name}\" and names nobody else either"),
+                false => format!("it is not for \"{name}\" but for {}", bare(presented)),
+            }
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Names as the library shows them, like `DnsName("localhost")`, without their kind.
+fn bare(names: &[String]) -> String {
+    let name = |shown: &String| shown.split('"').nth(1).unwrap_or(shown).to_owned();
+    names.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// The time between two moments in a unit that says something.
+fn distance(earlier: UnixTime, later: UnixTime) -> String {
+    let seconds = later.as_secs().saturating_sub(earlier.as_secs());
+    match (seconds / 86_400, seconds / 3600) {
+        (0, 0) => format!("{seconds} seconds"),
+        (0, hours) => format!("{hours} hours"),
+        (days, _) => format!("{days} days"),
     }
 }

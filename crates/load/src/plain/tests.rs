@@ -64,6 +64,16 @@ fn every_figure_is_there() {
 }
 
 #[test]
+fn a_run_without_answers_has_no_latency() {
+    let mut none = finished(Mode::Closed);
+    none.outcome.latency = Histogram::new().latency();
+    (none.outcome.seconds, none.outcome.threads) = (0.0, 1);
+    let text = report(&none, Detail::Brief);
+    assert!(text.contains(" connections, 1 thread, ") && !text.contains("Latency"), "{text}");
+    assert!(text.contains("interrupted before the measuring began"), "{text}");
+}
+
+#[test]
 fn an_open_loop_shows_both_latencies_and_whether_it_was_sustained() {
     let text = report(&finished(Mode::Open { rate_per_second: 150_000.0 }), Detail::Spectrum);
     for part in [
@@ -84,6 +94,7 @@ fn steps_are_a_table_with_the_knee() {
     let at = |rate: f64, sustained: bool| Outcome {
         sustained: Some(sustained),
         errors: Errors::default(),
+        interrupted: false,
         rate,
         ..finished(Mode::Open { rate_per_second: rate }).outcome
     };
@@ -98,6 +109,13 @@ fn steps_are_a_table_with_the_knee() {
     );
     assert!(lines[1].ends_with("yes") && lines[2].ends_with("NO"), "{text}");
     assert!(text.contains("sustained without errors: 1 000/s"), "{text}");
+    let cut = Outcome { interrupted: true, seconds: 1.5, ..at(2000.0, true) };
+    let text = super::steps(&Steps { steps: vec![at(1000.0, true), cut], knee: Some(1000.0) });
+    assert!(
+        text.contains(
+            "errors: 1 000/s\n\nNote: the run was interrupted, the last rate after 1.50 s."
+        )
+    );
     let text = super::steps(&Steps { steps: Vec::new(), knee: None });
     assert!(text.contains("Not even the first"), "{text}");
 }

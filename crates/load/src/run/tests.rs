@@ -263,8 +263,51 @@ fn a_run_is_ended_from_outside_and_tells_what_it_did() {
     assert!(finished.outcome.seconds < 30.0, "{}", finished.outcome.seconds);
     assert!(stopper.is_stopped());
     // Nothing starts after that.
-    let finished = run(timed(&server.url(), 60_000), &stopper, silence()).unwrap();
-    assert!(finished.outcome.interrupted);
+    let before = server.connections();
+    let failure = run(timed(&server.url(), 60_000), &stopper, silence()).unwrap_err();
+    assert!(matches!(&failure, Failure::Broken(why) if why.contains("stopped")), "{failure:?}");
+    assert_eq!(server.connections(), before);
+}
+
+#[test]
+fn a_run_that_is_stopped_while_it_warms_up_has_measured_nothing() {
+    let stopper = Stopper::default();
+    let other = stopper.clone();
+    let count = AtomicU64::new(0);
+    let server = Server::start(move |connection| {
+        while connection.read_request().is_some() && connection.write(HELLO) {
+            if count.fetch_add(1, Ordering::SeqCst) == 50 {
+                other.stop();
+            }
+        }
+    });
+    let plan = Plan { warmup: Duration::from_secs(600), ..timed(&server.url(), 60_000) };
+    let outcome = run(plan, &stopper, silence()).unwrap().outcome;
+    assert!(outcome.interrupted && server.requests() > 50);
+    assert_eq!((outcome.requests, outcome.bytes_sent, outcome.bytes_received), (0, 0, 0));
+    assert_eq!(outcome.seconds, 0.0);
+}
+
+#[test]
+fn a_run_that_is_stopped_before_anybody_was_reached_says_so() {
+    // It takes the connection but never shakes hands, so that the run waits.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let stopper = Stopper::default();
+    let tls = Target::parse(&format!("https://{address}/")).unwrap();
+    let mut plan = timed(&format!("http://{address}/"), 60_000);
+    plan.targets =
+        vec![Place::new(tls, plan.targets[0].endpoints.clone(), &Trust::Anything).unwrap()];
+    let other = stopper.clone();
+    let accepted = std::thread::spawn(move || {
+        let greeted = listener.accept().unwrap();
+        other.stop();
+        // Closing the listener would reset whoever still waits in its queue.
+        (listener, greeted)
+    });
+    let failure = run(plan, &stopper, silence()).unwrap_err();
+    assert!(matches!(&failure, Failure::Broken(why) if why.contains("before a connection")));
+    drop(accepted.join().unwrap());
 }
 
 #[test]

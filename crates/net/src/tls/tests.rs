@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
@@ -13,17 +14,27 @@ use crate::{Endpoint, connect, run};
 
 /// A server of one connection that answers what it gets, in capitals; and its certificate.
 fn server(name: &str) -> (SocketAddr, String) {
-    let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    server_of(name, (2000, 4000))
+}
+
+/// The same with a certificate that is valid between these years.
+fn server_of(name: &str, (from, to): (i32, i32)) -> (SocketAddr, String) {
+    let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+    (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // A name of its own: issuers are found by it.
+    params.distinguished_name.push(DnType::CommonName, address.to_string());
+    let key = KeyPair::generate().unwrap();
+    let cert = params.self_signed(&key).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
+        .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         let (socket, _) = listener.accept().unwrap();
         let session = ServerConnection::new(Arc::new(config)).unwrap();
@@ -35,7 +46,7 @@ fn server(name: &str) -> (SocketAddr, String) {
             }
         }
     });
-    (address, made.cert.pem())
+    (address, cert.pem())
 }
 
 /// Sends `question` over an encrypted connection and reads as much back.
@@ -82,13 +93,28 @@ fn a_certificate_is_looked_at_unless_nobody_wants_it() {
     let (address, certificate) = server("localhost");
     let trust = Trust::Pem(certificate.clone().into_bytes());
     let error = ask(address, "other.example", &trust, b"x".to_vec()).unwrap_err();
-    assert!(error.to_string().contains("certificate is not accepted"), "{error}");
+    assert!(error.get_ref().is_some_and(|inner| inner.is::<Distrust>()), "{error:?}");
+    assert!(error.to_string().contains("not for \"other.example\" but for localhost"), "{error}");
     let (address, _) = server("localhost");
     let error = ask(address, "localhost", &trust, b"x".to_vec()).unwrap_err();
-    assert!(error.to_string().contains("certificate is not accepted"), "{error}");
+    assert!(error.to_string().contains("nobody who is trusted has issued it"), "{error}");
     let (address, _) = server("localhost");
     let answer = ask(address, "other.example", &Trust::Anything, b"x".to_vec()).unwrap();
     assert_eq!(answer, b"X");
+}
+
+#[test]
+fn a_certificate_has_its_time() {
+    for (years, part) in [((1990, 1991), "it expired "), ((3000, 3001), "not valid yet, only in ")]
+    {
+        let (address, certificate) = server_of("localhost", years);
+        let trust = Trust::Pem(certificate.into_bytes());
+        let error = ask(address, "localhost", &trust, b"x".to_vec()).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains(" days"), "{error}");
+    }
+    let at = |seconds| UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+    assert_eq!(distance(at(10), at(40)), "30 seconds");
+    assert_eq!(distance(at(10), at(7300)), "2 hours");
 }
 
 #[test]

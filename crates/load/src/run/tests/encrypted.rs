@@ -65,5 +65,5 @@ fn a_certificate_that_is_not_believed_ends_the_run() {
     let plan = over(address, &Trust::Pem(other), 10);
     let failure = run(plan, &Stopper::default(), silence()).unwrap_err();
     let Failure::Unreachable(reason) = failure else { panic!("{failure:?}") };
-    assert!(reason.contains("certificate is not accepted"), "{reason}");
+    assert!(reason.contains("certificate is not accepted") && reason.contains("--ca"), "{reason}");
 }

@@ -14,7 +14,8 @@ fn a_refused_port_is_told_at_once() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for keepalive in [Keepalive::On, Keepalive::Off] {
         let plan = Plan { keepalive, ..timed(&format!("http://{free}/"), 60_000) };
-        let failure = run(plan, &Stopper::default(), silence()).unwrap_err();
+        let watcher = Box::new(|progress: &Progress| panic!("nothing to see: {progress:?}"));
+        let failure = run(plan, &Stopper::default(), watcher).unwrap_err();
         let Failure::Unreachable(reason) = failure else { panic!("{failure:?}") };
         assert!(reason.contains(&free.to_string()) && reason.contains("refused"), "{reason}");
     }
@@ -82,13 +83,15 @@ fn a_server_that_closes_what_it_accepts_is_not_looped_on_forever() {
 
 #[test]
 fn rubbish_is_a_protocol_error() {
-    for rubbish in
-        [&b"SSH-2.0-OpenSSH_9.2\r\n"[..], b"HTTP/1.1 200 OK\nContent-Length: 0\n\n", b"\0\0"]
-    {
+    for (rubbish, part) in [
+        (&b"SSH-2.0-OpenSSH_9.2\r\n"[..], "no HTTP: it is \"SSH-2.0-OpenSSH_9.2"),
+        (b"HTTP/1.1 200 OK\nContent-Length: 0\n\n", "a rule of HTTP/1.1: a line without its CRLF"),
+        (b"\0\0", "no HTTP: it is \"\\x00\\x00\""),
+    ] {
         let server = Server::start(always(rubbish));
         let (errors, reasons) = errors(plan(&server.url(), 5));
         assert_eq!(errors, Errors { protocol: 5, ..Errors::default() });
-        assert!(reasons["protocol"].contains("HTTP/1.1"), "{reasons:?}");
+        assert!(reasons["protocol"].contains(part), "{reasons:?}");
     }
 }
 
