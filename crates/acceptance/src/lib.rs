@@ -1,5 +1,14 @@
 //! What the acceptance tests share: the configuration of a gateway in front of scripted origins.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test tool: a failed expectation is its way of failing the test that uses it"
+)]
+
+pub mod load;
+pub mod peers;
+
 use std::time::Duration;
 
 use sluice_testkit::{Deadline, get};

@@ -21,7 +21,8 @@ pub struct BenchArguments {
     /// Threads [default: half of the CPUs, since the server may need the others]
     #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// How long to measure, like 10s, 500ms or 2m; a number alone is seconds [default: 10s]
+    /// How long to measure, like 10s, 500ms or 2m; a number alone is seconds [default: 10s].
+    /// Suites: how long each run is
     #[arg(short = 'd', long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Number of requests, instead of a duration or as a second limit
@@ -75,9 +76,9 @@ pub struct BenchArguments {
     /// Distance of the rates of a range [default: a tenth of it]
     #[arg(long, value_name = "N", requires = "rate", value_parser = positive)]
     pub step: Option<f64>,
-    /// How long each rate of a range is measured
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
-    pub step_duration: Duration,
+    /// How long each rate of a range is measured [default: 5s]
+    #[arg(long, value_name = "TIME", requires = "rate", value_parser = duration)]
+    pub step_duration: Option<Duration>,
     /// Users, each with a connection, who come one after the other and then leave
     #[arg(long, value_name = "N", conflicts_with_all = ["rate", "requests"],
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -113,10 +114,11 @@ pub struct BenchArguments {
         value_parser = clap::value_parser!(u64).range(1..=999_999_999_999))]
     pub keyspace: Option<u64>,
     /// Say what changed between two JSON files, and whether it is more than noise
-    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["target", "suite"])]
+    #[arg(long, num_args = 2, value_names = ["A", "B"],
+        conflicts_with_all = ["target", "suite", "duration"], conflicts_with_all = LOAD)]
     pub compare: Option<Vec<PathBuf>>,
     /// Run a suite: servers, cases, repetitions, reports
-    #[arg(long, value_name = "FILE", conflicts_with = "target")]
+    #[arg(long, value_name = "FILE", conflicts_with = "target", conflicts_with_all = LOAD)]
     pub suite: Option<PathBuf>,
     /// Suites: the durations of published results instead of short ones
     #[arg(long, requires = "suite")]
@@ -134,6 +136,37 @@ Exit codes:
   1  some were not
   2  the command line, or a file it names, cannot be used
   3  the target cannot be reached at all";
+
+/// What suites say themselves, and comparisons have no use for.
+const LOAD: [&str; 27] = [
+    "connections",
+    "threads",
+    "requests",
+    "method",
+    "headers",
+    "body",
+    "body_file",
+    "no_keepalive",
+    "pipeline",
+    "timeout",
+    "expect_status",
+    "expect_body",
+    "unix",
+    "insecure",
+    "ca",
+    "warmup",
+    "rate",
+    "step",
+    "step_duration",
+    "users",
+    "ramp_up",
+    "spectrum",
+    "json",
+    "csv",
+    "html",
+    "test",
+    "keyspace",
+];
 
 /// A rate or a range of rates, in requests per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -232,6 +265,11 @@ mod tests {
             ("--users 10 --requests-each 5 --ramp-up 5s http://h/", true),
             ("--compare a.json b.json", true),
             ("--suite gate.toml --full", true),
+            ("--suite gate.toml -d 1s --output x", true),
+            ("--suite gate.toml -c 5", false),
+            ("--suite gate.toml --json x", false),
+            ("--compare a.json b.json -d 5s", false),
+            ("--compare a.json b.json -n 5", false),
             ("redis://127.0.0.1 --test ping_inline -P 16", true),
             ("", false),
             ("-c 0 http://h/", false),

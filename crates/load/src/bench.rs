@@ -12,7 +12,7 @@ use crate::arguments::{BenchArguments, Rate};
 use crate::console::{Refusal, UNREACHABLE, print, read, say, threads, trust, write_all};
 use crate::live;
 use crate::outcome::{Mode, Outcome, Steps};
-use crate::plain::{self, Detail};
+use crate::plain;
 use crate::plan::{Expected, Extent, Place, Plan, Statuses, Work};
 use crate::redis;
 use crate::request::{Keepalive, Wish, prepare};
@@ -25,6 +25,8 @@ use crate::target::Target;
 const FAILED: u8 = 1;
 /// How long is measured if nobody says otherwise.
 const DURATION: Duration = Duration::from_secs(10);
+/// How long each rate of a range is measured if nobody says otherwise.
+const STEP: Duration = Duration::from_secs(5);
 
 /// Does what the command line asks for. Prints the report to standard output and everything else to
 /// standard error; the result is the exit code.
@@ -59,10 +61,31 @@ fn dispatch(arguments: &BenchArguments) -> Result<u8, Refusal> {
     if redis::is_redis(target) {
         return redis::bench(arguments, target, &stopper);
     }
+    refuse_unfit(arguments)?;
     let plan = plan(arguments, target)?;
     match arguments.rate {
         Some(Rate::Range(from, to)) => climb(arguments, &plan, (from, to), &stopper),
         _ => once(arguments, plan, &stopper),
+    }
+}
+
+/// Options that would have no effect: who typed them expects one.
+fn refuse_unfit(arguments: &BenchArguments) -> Result<(), Refusal> {
+    let is_range = matches!(arguments.rate, Some(Rate::Range(..)));
+    let only_ranges = "is for a range of rates, like --rate 1000..20000/s";
+    let not_ranges =
+        "does not go with a range of rates: --step-duration says how long each is measured";
+    let unfit = [
+        ("--step", arguments.step.is_some() && !is_range, only_ranges),
+        ("--step-duration", arguments.step_duration.is_some() && !is_range, only_ranges),
+        ("--duration", arguments.duration.is_some() && is_range, not_ranges),
+        ("--requests", arguments.requests.is_some() && is_range, not_ranges),
+        ("--test", arguments.test.is_some(), "is for Redis"),
+        ("--keyspace", arguments.keyspace.is_some(), "is for Redis"),
+    ];
+    match unfit.iter().find(|(_, used, _)| *used) {
+        Some((option, _, why)) => Err(Refusal::usage(format!("{option} {why}"))),
+        None => Ok(()),
     }
 }
 
@@ -166,8 +189,8 @@ fn expected(arguments: &BenchArguments) -> Result<Expected, Refusal> {
 fn once(arguments: &BenchArguments, plan: Plan, stopper: &Stopper) -> Result<u8, Refusal> {
     let finished = run(plan, stopper, live::watcher())?;
     live::clear();
-    let detail = if arguments.spectrum { Detail::Spectrum } else { Detail::Brief };
-    print(&plain::report(&finished, detail));
+    print(&plain::report(&finished));
+    print(&plain::spectrum(arguments, &finished.outcome));
     write_all(arguments, std::slice::from_ref(&finished.outcome))?;
     Ok(verdict(&finished))
 }
@@ -180,6 +203,7 @@ fn climb(
     (from, to): (f64, f64),
     stopper: &Stopper,
 ) -> Result<u8, Refusal> {
+    let each = arguments.step_duration.unwrap_or(STEP);
     let step = arguments.step.unwrap_or((to - from) / 10.0).max((to - from) / 1e4);
     let mut outcomes: Vec<Outcome> = Vec::new();
     let (mut code, mut too_high, mut index) = (0, 0, 0_u32);
@@ -193,7 +217,7 @@ fn climb(
         index += 1;
         let plan = Plan {
             mode: Mode::Open { rate_per_second: rate },
-            extent: Extent { duration: Some(arguments.step_duration), requests: None },
+            extent: Extent { duration: Some(each), requests: None },
             ..plan.clone()
         };
         let finished = match run(plan, stopper, live::watcher()) {
@@ -215,6 +239,10 @@ fn climb(
     let knee = knee(&outcomes);
     let steps = Steps { steps: outcomes, knee };
     print(&plain::steps(&steps));
+    for outcome in steps.steps.iter().filter(|_| arguments.spectrum) {
+        print(&format!("\n{}", plain::offered(outcome)));
+        print(&plain::spectrum(arguments, outcome));
+    }
     write_all(arguments, &steps.steps)?;
     match broken {
         Some(failure) if !stopper.is_stopped() => Err(failure.into()),

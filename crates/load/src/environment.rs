@@ -44,7 +44,7 @@ impl Environment {
     pub fn observe(folder: &std::path::Path) -> Self {
         let git = |arguments: &[&str]| {
             let folder = folder.display().to_string();
-            said(Command::new("git").arg("-C").arg(folder).args(arguments))
+            told(Command::new("git").arg("-C").arg(folder).args(arguments))
         };
         let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).is_some();
         let mark =
@@ -146,6 +146,14 @@ pub fn said(command: &mut Command) -> Option<String> {
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// The first line of the output of a command that succeeds.
+fn told(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned);
+    line.filter(|_| output.status.success())
 }
 
 /// One line of `/proc/PID/stat`: parent and CPU ticks, waited-for children included.

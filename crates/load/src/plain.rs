@@ -1,5 +1,6 @@
 //! The plain report of a run on the terminal.
 
+use crate::arguments::BenchArguments;
 use crate::figures::{bytes, count, float, percentile as name_of, rate, time};
 use crate::histogram::{decode, spectrum_text};
 use crate::outcome::{Latency, Mode, Outcome, Steps};
@@ -9,18 +10,9 @@ use std::collections::BTreeMap;
 #[cfg(test)]
 mod tests;
 
-/// Whether the detailed percentile table is part of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
-    /// It is not.
-    Brief,
-    /// It is.
-    Spectrum,
-}
-
 /// The report of one run.
 #[must_use]
-pub fn report(finished: &Finished, detail: Detail) -> String {
+pub fn report(finished: &Finished) -> String {
     let outcome = &finished.outcome;
     let mut text = heading(outcome);
     text.push_str(&totals(outcome));
@@ -31,10 +23,12 @@ pub fn report(finished: &Finished, detail: Detail) -> String {
     for remark in remarks(outcome) {
         text.push_str(&format!("\nNote: {remark}\n"));
     }
-    if detail == Detail::Spectrum {
-        text.push_str(&spectra(outcome));
-    }
     text
+}
+
+/// The detailed percentile tables of one run, if they were asked for.
+pub(crate) fn spectrum(arguments: &BenchArguments, outcome: &Outcome) -> String {
+    if arguments.spectrum { spectra(outcome) } else { String::new() }
 }
 
 fn heading(outcome: &Outcome) -> String {
@@ -166,6 +160,18 @@ fn spectra(outcome: &Outcome) -> String {
     text
 }
 
+fn offered_rate(outcome: &Outcome) -> f64 {
+    match outcome.mode {
+        Mode::Open { rate_per_second } => rate_per_second,
+        Mode::Closed | Mode::Users { .. } => 0.0,
+    }
+}
+
+/// A heading for one step of such a search.
+pub(crate) fn offered(outcome: &Outcome) -> String {
+    format!("Offered: {}/s", rate(offered_rate(outcome)))
+}
+
 /// The table of a search for the highest rate.
 #[must_use]
 pub fn steps(steps: &Steps) -> String {
@@ -173,12 +179,13 @@ pub fn steps(steps: &Steps) -> String {
     let mut text = titles.map(|title| format!("{title:>12}")).concat();
     text.push('\n');
     for outcome in &steps.steps {
-        let offered = match outcome.mode {
-            Mode::Open { rate_per_second } => rate_per_second,
-            Mode::Closed | Mode::Users { .. } => 0.0,
-        };
+        let offered = offered_rate(outcome);
         let at = |percentile| time(float(outcome.latency.percentile(percentile)));
-        let sustained = if outcome.sustained == Some(true) { "yes" } else { "NO" };
+        let sustained = match (outcome.interrupted, outcome.sustained) {
+            (true, _) => "interrupted",
+            (false, Some(true)) => "yes",
+            (false, _) => "NO",
+        };
         let cells = [
             rate(offered),
             rate(outcome.rate),

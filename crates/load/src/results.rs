@@ -85,6 +85,9 @@ pub struct Server {
     pub version: Option<String>,
     /// The command line it was started with.
     pub command: String,
+    /// Where it was asked.
+    #[serde(default)]
+    pub url: Option<String>,
     /// The CPUs it was bound to.
     pub cpus: Option<String>,
     /// Its configuration as it was used.

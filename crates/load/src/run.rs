@@ -351,7 +351,10 @@ impl Conductor {
                 p99_micros: part.latency.percentile(99.0),
             };
             self.series.push(second);
-            self.show(Phase::Running { second, left: self.left() });
+            // The last second is usually cut short, and the report follows at once.
+            if self.ended == 0 {
+                self.show(Phase::Running { second, left: self.left() });
+            }
         }
     }
 

@@ -66,7 +66,7 @@ pub fn run(arguments: &[&str], input: &str) -> Finished {
     Finished { code: status.code(), stdout: text(out), stderr: text(err) }
 }
 
-fn slurp(mut from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+pub(crate) fn slurp(mut from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -77,11 +77,11 @@ fn slurp(mut from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 }
 
 /// A child that does not outlive the test.
-struct Owned(Child);
+pub(crate) struct Owned(pub(crate) Child);
 
 impl Owned {
     /// Waits for the end; `None` when it does not come in time.
-    fn wait(&mut self, deadline: Deadline) -> Option<ExitStatus> {
+    pub(crate) fn wait(&mut self, deadline: Deadline) -> Option<ExitStatus> {
         let pid = Pid::from_child(&self.0);
         // Readable once the process has ended: the wait with a bound that std does not have.
         let handle = pidfd_open(pid, PidfdFlags::empty()).expect("a child has a handle");
@@ -92,6 +92,19 @@ impl Owned {
             let left = Timespec::try_from(deadline.remaining()?).expect("seconds fit");
             let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left));
         }
+    }
+}
+
+impl Owned {
+    pub(crate) fn signal(&self, signal: Signal) {
+        let number = match signal {
+            Signal::Reload => rustix::process::Signal::HUP,
+            Signal::Drain => rustix::process::Signal::TERM,
+            Signal::Interrupt => rustix::process::Signal::INT,
+            Signal::ReopenLogs => rustix::process::Signal::USR1,
+        };
+        // A child that has ended and was not waited for still takes the signal; there is nothing to fail.
+        let _ = kill_process(Pid::from_child(&self.0), number);
     }
 }
 
@@ -113,7 +126,7 @@ struct Collected {
 }
 
 impl Lines {
-    fn collect(from: impl Read + Send + 'static) -> Self {
+    pub(crate) fn collect(from: impl Read + Send + 'static) -> Self {
         let lines = Self::default();
         let sink = lines.clone();
         std::thread::spawn(move || {
@@ -141,6 +154,12 @@ impl Lines {
     #[must_use]
     pub fn mark(&self) -> usize {
         self.so_far().len()
+    }
+
+    /// Waits until the stream has ended, no longer than [`PATIENCE`].
+    pub(crate) fn wait_for_end(&self) {
+        let collected = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.0.1.wait_timeout_while(collected, PATIENCE, |collected| !collected.ended));
     }
 
     /// The first line at or after `mark` that contains `needle`; `None` when none comes in time or the stream ends.
@@ -328,15 +347,7 @@ impl Sluice {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        let number = match signal {
-            Signal::Reload => rustix::process::Signal::HUP,
-            Signal::Drain => rustix::process::Signal::TERM,
-            Signal::Interrupt => rustix::process::Signal::INT,
-            Signal::ReopenLogs => rustix::process::Signal::USR1,
-        };
-        let pid = Pid::from_child(&self.child.0);
-        // A child that has ended and was not waited for still takes the signal; there is nothing to fail.
-        let _ = kill_process(pid, number);
+        self.child.signal(signal);
     }
 
     /// Rewrites the configuration file, in one step as an editor does.

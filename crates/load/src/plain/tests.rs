@@ -43,7 +43,7 @@ fn finished(mode: Mode) -> Finished {
 
 #[test]
 fn every_figure_is_there() {
-    let text = report(&finished(Mode::Closed), Detail::Brief);
+    let text = report(&finished(Mode::Closed));
     for part in [
         "http://127.0.0.1:8080/\n100 connections, 2 threads, closed loop, 10 s, interrupted\n",
         "Rate        123 457/s\n",
@@ -68,14 +68,15 @@ fn a_run_without_answers_has_no_latency() {
     let mut none = finished(Mode::Closed);
     none.outcome.latency = Histogram::new().latency();
     (none.outcome.seconds, none.outcome.threads) = (0.0, 1);
-    let text = report(&none, Detail::Brief);
+    let text = report(&none);
     assert!(text.contains(" connections, 1 thread, ") && !text.contains("Latency"), "{text}");
     assert!(text.contains("interrupted before the measuring began"), "{text}");
 }
 
 #[test]
 fn an_open_loop_shows_both_latencies_and_whether_it_was_sustained() {
-    let text = report(&finished(Mode::Open { rate_per_second: 150_000.0 }), Detail::Spectrum);
+    let finished = finished(Mode::Open { rate_per_second: 150_000.0 });
+    let text = report(&finished) + &spectra(&finished.outcome);
     for part in [
         "open loop at 150 000/s",
         "Rate        123 457/s of 150 000/s: NOT SUSTAINED\n",
@@ -116,6 +117,7 @@ fn steps_are_a_table_with_the_knee() {
             "errors: 1 000/s\n\nNote: the run was interrupted, the last rate after 1.50 s."
         )
     );
+    assert!(text.lines().nth(2).is_some_and(|line| line.ends_with(" interrupted")), "{text}");
     let text = super::steps(&Steps { steps: Vec::new(), knee: None });
     assert!(text.contains("Not even the first"), "{text}");
 }

@@ -18,6 +18,7 @@ use crate::console::{Refusal, print, say, threads, write_all};
 use crate::figures::float;
 use crate::live;
 use crate::outcome::{Mode, Outcome, Second};
+use crate::plain;
 use crate::run::{Phase, Progress, Stopper, Watcher};
 use crate::suite::{CaseRun, Extent};
 
@@ -54,9 +55,10 @@ pub(crate) fn bench(
     let mut code = 0;
     for test in tests {
         let plan = Arc::new(plan(arguments, (&server, &endpoints), test));
-        let measured = measure(&plan, target, stopper)?;
+        let measured = measure(&plan, target, stopper, live::watcher())?;
         live::clear();
         print(&report(&measured, &plan, &config, arguments.data_size));
+        print(&plain::spectrum(arguments, &measured.outcome));
         if let Some(trouble) = &measured.trouble {
             say(&format!("error: {}: {trouble}\n", plan.test.title));
         }
@@ -105,8 +107,8 @@ pub(crate) fn suite_run(case: &CaseRun, stopper: &Stopper) -> Result<Outcome, St
         closed: AtomicU64::new(u64::from(case.connections)),
         stopped: AtomicBool::new(false),
     });
-    let measured = measure(&plan, &case.url, stopper).map_err(|refusal| refusal.message)?;
-    live::clear();
+    let measured =
+        measure(&plan, &case.url, stopper, live::silence()).map_err(|refusal| refusal.message)?;
     match measured.trouble {
         Some(trouble) => Err(trouble),
         None => Ok(measured.outcome),
@@ -204,7 +206,12 @@ fn ask(endpoints: &[Endpoint], server: &Server, timeout: Duration) -> Result<Con
     }
 }
 
-fn measure(plan: &Arc<Plan>, target: &str, stopper: &Stopper) -> Result<Measured, Refusal> {
+fn measure(
+    plan: &Arc<Plan>,
+    target: &str,
+    stopper: &Stopper,
+    watcher: Watcher,
+) -> Result<Measured, Refusal> {
     let broken = |error: std::io::Error| Refusal::unreachable(format!("cannot start: {error}"));
     let (post, news) = mailbox();
     for number in 0..plan.threads {
@@ -226,7 +233,7 @@ fn measure(plan: &Arc<Plan>, target: &str, stopper: &Stopper) -> Result<Measured
             }
             watched.stopped.store(true, Ordering::Relaxed);
         });
-        Conductor::new(shared).conduct(news, title).await
+        Conductor::new(shared, watcher).conduct(news, title).await
     })
     .map_err(broken)?;
     let mut measured =
@@ -251,10 +258,10 @@ struct Conductor {
 }
 
 impl Conductor {
-    fn new(plan: Arc<Plan>) -> Self {
+    fn new(plan: Arc<Plan>, watcher: Watcher) -> Self {
         Self {
             plan,
-            watcher: live::watcher(),
+            watcher,
             total: Counts::default(),
             seconds: BTreeMap::new(),
             series: Vec::new(),
@@ -318,8 +325,8 @@ impl Conductor {
             if second.responses > 0 || second.errors > 0 {
                 self.series.push(second);
             }
-            // Short tests show nothing but their report.
-            if offset > 0 {
+            // The last second is usually cut short, and the report follows at once.
+            if self.ended == 0 {
                 let phase = Phase::Running { second, left: None };
                 let (responses, errors) = (self.total.responses, self.total.errors.total());
                 (self.watcher)(&Progress { phase, responses, errors });

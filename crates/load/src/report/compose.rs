@@ -318,11 +318,12 @@ fn environment(document: &mut Document, results: &Results) {
     document.heading(3, "Parameters");
     document.push(Block::Table(Table::facts(results.parameters.clone())));
     document.heading(3, "Servers");
-    let mut table = Table::new(["server", "version", "CPUs", "command"]);
+    let mut table = Table::new(["server", "version", "address", "CPUs", "command"]);
     for server in results.servers.iter().filter(|server| server.skipped.is_none()) {
         table.rows.push(vec![
             Cell::new(&server.name),
             Cell::maybe(server.version.clone()),
+            Cell::maybe(server.url.clone()),
             Cell::maybe(server.cpus.clone()),
             Cell::new(&server.command),
         ]);

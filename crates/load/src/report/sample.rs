@@ -88,6 +88,7 @@ pub(crate) fn results(rounds: u32) -> Results {
         name: name.to_owned(),
         version: Some(version.to_owned()),
         command: format!("{name} -c /tmp/{name}.conf"),
+        url: Some("http://127.0.0.1:8080".to_owned()),
         cpus: Some("0".to_owned()),
         config: Some("[[listener]]\naddress = \"127.0.0.1:0\" # <&>".to_owned()),
         skipped: None,

@@ -7,6 +7,7 @@ use crate::arguments::{BenchArguments, Rate};
 use crate::console::{Refusal, print, say, threads, trust, write_all};
 use crate::live;
 use crate::outcome::Mode;
+use crate::plain;
 use crate::plan::{Expected, Extent, Place, Plan as Load, Statuses, Work};
 use crate::request::Keepalive;
 use crate::run::{Stopper, run};
@@ -55,6 +56,7 @@ pub(crate) fn bench(
     let finished = run(load, stopper, live::watcher())?;
     live::clear();
     print(&report(&finished, plan.script().runner(), &plan.counts()));
+    print(&plain::spectrum(arguments, &finished.outcome));
     write_all(arguments, std::slice::from_ref(&finished.outcome))?;
     Ok(code(plan.script().runner(), &plan.counts()))
 }
@@ -69,6 +71,7 @@ fn refuse_unfit(arguments: &BenchArguments) -> Result<(), Refusal> {
         ("--expect-body", arguments.expect_body.is_some()),
         ("--no-keepalive", arguments.no_keepalive),
         ("--test", arguments.test.is_some()),
+        ("--keyspace", arguments.keyspace.is_some()),
         ("a range of rates", matches!(arguments.rate, Some(Rate::Range(..)))),
     ];
     match unfit.iter().find(|(_, used)| *used) {

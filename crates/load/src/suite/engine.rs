@@ -27,7 +27,10 @@ pub(crate) fn bench_suite(
     file: &std::path::Path,
     stopper: &Stopper,
 ) -> Result<u8, Refusal> {
-    let suite = super::load(file).map_err(refusal)?;
+    let mut suite = super::load(file).map_err(refusal)?;
+    if let Some(duration) = arguments.duration {
+        suite.set_duration(duration);
+    }
     let scratch = Scratch::new().map_err(refusal)?;
     let bench = Bench {
         program: std::env::current_exe()

@@ -88,10 +88,11 @@ impl<'a> Stage<'a> {
             Some(file) => Some(self.put(file.get_ref(), &places, &dir)?),
             None => None,
         };
+        let shown = self.shown(entry, &ports, under)?;
         for file in &entry.files {
             self.put(file.get_ref(), &places, &dir)?;
         }
-        places.config = config.as_ref().map(|(path, _)| path.as_path());
+        places.config = config.as_deref();
         let url = places.fill(entry.url.get_ref());
         if !is_loopback(&url) {
             return Err(format!("`{url}` is not on this machine"));
@@ -99,12 +100,34 @@ impl<'a> Stage<'a> {
         let command = command(entry, &places, under);
         let running = Running::start(&command, &dir)?;
         running.wait_ready(&url, &entry.ready, self.bench.stopped)?;
-        let record = Server {
-            command: command.join(" "),
-            config: config.map(|(_, text)| text),
-            ..self.record(entry)
+        Ok(Actor { running, url, dir, record: shown })
+    }
+
+    /// What the report says of a server that was started: its command and its configuration as one
+    /// would use them in a folder of one's own, without the places they had on this machine.
+    fn shown(
+        &self,
+        entry: &ServerEntry,
+        ports: &BTreeMap<String, u16>,
+        under: Under,
+    ) -> Result<Server, String> {
+        let file = entry.config.as_ref().map(|file| self.suite.folder.join(file.get_ref()));
+        let name = file.as_ref().and_then(|file| file.file_name()).map(Path::new);
+        let places = Places {
+            program: Path::new("sluice"),
+            dir: Path::new("."),
+            config: name,
+            workers: workers(entry),
+            server: entry.name.get_ref(),
+            ports,
         };
-        Ok(Actor { running, url, dir, record })
+        let config = file.as_ref().map(|file| template(file)).transpose()?;
+        Ok(Server {
+            command: command(entry, &places, under).join(" "),
+            url: Some(places.fill(entry.url.get_ref())),
+            config: config.map(|text| places.fill(&text)),
+            ..self.record(entry)
+        })
     }
 
     /// What the report says of a server that was not started.
@@ -113,6 +136,7 @@ impl<'a> Stage<'a> {
             name: entry.name.get_ref().clone(),
             version: self.version(entry),
             command: entry.command.get_ref().join(" "),
+            url: None,
             cpus: pinned(entry).map(str::to_owned),
             config: None,
             skipped: None,
@@ -129,20 +153,17 @@ impl<'a> Stage<'a> {
     }
 
     /// Fills a template in and puts it into the server's folder.
-    fn put(
-        &self,
-        file: &str,
-        places: &Places<'_>,
-        dir: &Path,
-    ) -> Result<(PathBuf, String), String> {
+    fn put(&self, file: &str, places: &Places<'_>, dir: &Path) -> Result<PathBuf, String> {
         let from = self.suite.folder.join(file);
-        let text = fs::read_to_string(&from)
-            .map_err(|error| format!("cannot read {}: {error}", from.display()))?;
+        let text = places.fill(&template(&from)?);
         let to = dir.join(from.file_name().unwrap_or_default());
-        let text = places.fill(&text);
         fs::write(&to, &text).map_err(|error| format!("cannot write {}: {error}", to.display()))?;
-        Ok((to, text))
+        Ok(to)
     }
+}
+
+fn template(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 
 fn command(entry: &ServerEntry, places: &Places<'_>, under: Under) -> Vec<String> {

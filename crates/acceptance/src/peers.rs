@@ -1,0 +1,114 @@
+//! Foreign servers on free ports: nginx and redis-server, as far as tests need them.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use sluice_testkit::Scratch;
+
+use crate::eventually;
+
+/// How often another free port is tried: somebody may take it before the server does.
+const ATTEMPTS: usize = 5;
+
+/// A running server, killed on drop.
+#[derive(Debug)]
+pub struct Peer {
+    child: Child,
+    scratch: Scratch,
+    /// `127.0.0.1:38000`.
+    pub address: String,
+}
+
+impl Peer {
+    /// The directory it runs in.
+    #[must_use]
+    pub fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    /// Starts what `command` makes for a directory and an address.
+    fn start(command: impl Fn(&Scratch, &str) -> Command) -> Self {
+        for _ in 0..ATTEMPTS {
+            let (scratch, address) = (Scratch::new(), free_address());
+            let mut command = command(&scratch, &address);
+            command.current_dir(scratch.path());
+            let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let child = quiet.spawn().expect("the peer is installed: `make test` does that");
+            let mut peer = Self { child, scratch, address };
+            let mut ended = false;
+            let answers = eventually(|| {
+                ended = !matches!(peer.child.try_wait(), Ok(None));
+                ended || TcpStream::connect(&peer.address).is_ok()
+            });
+            if answers && !ended {
+                return peer;
+            }
+        }
+        panic!("the peer did not start in {ATTEMPTS} attempts");
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("a bound socket has an address").to_string()
+}
+
+/// Settings that keep nginx in one process and within its directory.
+const NGINX: &str = "daemon off; master_process off; pid nginx.pid; error_log stderr;\n\
+    events { worker_connections 512; }\n\
+    http { access_log off; keepalive_requests 1000000; client_body_temp_path body;\n\
+    proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n";
+
+/// nginx with one server. `listen` stands behind the address, `server` is the rest of the block.
+#[must_use]
+pub fn nginx(listen: &str, server: &str) -> Peer {
+    nginx_with(listen, server, |_| ())
+}
+
+/// The same; `prepare` puts further files into its directory.
+#[must_use]
+pub fn nginx_with(listen: &str, server: &str, prepare: impl Fn(&Scratch)) -> Peer {
+    Peer::start(|scratch, address| {
+        prepare(scratch);
+        let config = format!("{NGINX}server {{ listen {address} {listen};\n{server}\n}} }}\n");
+        let config = scratch.write("nginx.conf", config);
+        let mut command = Command::new("nginx");
+        command.arg("-p").arg(scratch.path()).arg("-e").arg("stderr").arg("-c").arg(config);
+        command
+    })
+}
+
+/// nginx that speaks TLS, with a certificate for these names that nobody vouches for but the file
+/// `certificate.pem` in its directory.
+///
+/// # Panics
+/// When no certificate can be made.
+#[must_use]
+pub fn encrypted_nginx(names: &[&str], server: &str) -> Peer {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let made = rcgen::generate_simple_self_signed(names).expect("names of a certificate are fine");
+    let keys = "ssl_certificate certificate.pem; ssl_certificate_key key.pem;";
+    nginx_with("ssl", &format!("{keys}\n{server}"), |scratch| {
+        scratch.write("certificate.pem", made.cert.pem());
+        scratch.write("key.pem", made.signing_key.serialize_pem());
+    })
+}
+
+/// redis-server that writes nothing to its disk.
+#[must_use]
+pub fn redis() -> Peer {
+    Peer::start(|scratch, address| {
+        let port = address.rsplit(':').next().unwrap_or_default();
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"]);
+        command.arg("--dir").arg(scratch.path());
+        command
+    })
+}
