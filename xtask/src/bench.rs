@@ -1,5 +1,6 @@
 //! `cargo xtask bench` and `cargo xtask gate`: Sluice beside nginx and HAProxy.
 
+mod generator;
 mod load;
 mod measure;
 mod peers;
@@ -29,7 +30,8 @@ const MARGIN: f64 = 1.02;
 const CALLS_MARGIN: f64 = 0.05;
 
 const USAGE: &str = "\
-usage: cargo xtask bench [OPTION ...]
+usage: cargo xtask bench [OPTION ...]      the servers
+       cargo xtask bench load [OPTION ...]  the load generator (--help names its options)
   --only LIST      of instructions, routes, cpu, pipelined, memory, calls, upstreams, slow (comma-separated)
   --rounds N       rounds of wrk (5)
   --seconds N      seconds of each run of wrk (3)
@@ -91,6 +93,11 @@ type Part = fn(&Bench, &Options) -> Result<Vec<Row>, String>;
 
 /// Runs the measurements, prints the table and writes the page.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
+    if let Some((first, rest)) = arguments.split_first()
+        && first == "load"
+    {
+        return generator::run(root, Options::parse(root, &[])?.sluice, rest);
+    }
     let options = Options::parse(root, arguments)?;
     let mut bench = Bench::new(root, options.sluice.clone())?;
     raise_descriptor_limit();
@@ -120,10 +127,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         println!("left out: {line}");
     }
     if options.write {
-        let path = root.join("bench/RESULTS.md");
-        let page = report::page(&bench, &rows, &how(&options));
-        std::fs::write(&path, page).map_err(|e| format!("{}: {e}", path.display()))?;
-        println!("wrote {}", path.display());
+        report::write_page(root, &report::page(&bench, &rows, &how(&options)))?;
     }
     Ok(())
 }
@@ -152,12 +156,14 @@ pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
     let proxied = measure::instructions(&bench, Peer::Sluice, Role::Proxied(origin.port))?;
     let RouteCost { one_kind, all_kinds, .. } = route_cost(&bench)?;
     let mut missed = Vec::new();
-    for (what, figure, limit) in [
+    let mut figures = vec![
         ("user instructions per direct answer", direct, DIRECT),
         ("user instructions per proxied request", proxied, PROXIED),
         ("instructions with 10 000 routes against 1", one_kind, ROUTES),
         ("instructions with 10 000 routes of all kinds against 10", all_kinds, ROUTES),
-    ] {
+    ];
+    figures.extend(generator::gate(&bench)?);
+    for (what, figure, limit) in figures {
         let allowed = limit * MARGIN;
         println!("{what}: {figure:.2}, target {limit}, gate at {allowed:.2}");
         if figure > allowed {

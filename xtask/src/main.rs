@@ -12,6 +12,7 @@ usage: cargo xtask TASK
   tidy              check the invariants of the architecture
   generate          write the files that are made from the model
   bench [OPTION ..] measure Sluice beside nginx and HAProxy, write bench/RESULTS.md
+  bench load [..]   measure the load generator beside wrk, write its section there
   gate              assert the instruction counts
 ";
 

@@ -55,7 +55,8 @@ fn dumped(out: &Path) -> Result<f64, String> {
     Err("callgrind wrote no figures".to_owned())
 }
 
-fn parse_totals(text: &str) -> Option<f64> {
+/// The total of a file that callgrind wrote.
+pub fn parse_totals(text: &str) -> Option<f64> {
     let line = text.lines().rev().find_map(|line| line.strip_prefix("totals: "))?;
     line.split_whitespace().next()?.parse().ok()
 }

@@ -29,43 +29,103 @@ impl Row {
 
 /// The table in Markdown.
 pub fn table(rows: &[Row]) -> String {
-    let mut text = String::from(
-        "| measurement | to reach | Sluice | reached | nginx | HAProxy |\n|---|---|---|---|---|---|\n",
-    );
-    for Row { what, target, figures: [sluice, nginx, haproxy], reached } in rows {
+    columns(rows, &["Sluice", "nginx", "HAProxy"])
+}
+
+/// The table in Markdown, with figures of these, ours first.
+pub fn columns(rows: &[Row], titles: &[&str]) -> String {
+    let (ours, others) = titles.split_first().unwrap_or((&"Sluice", &[]));
+    let others = others.join(" | ");
+    let lines = "---|".repeat(titles.len() + 3);
+    let mut text = format!("| measurement | to reach | {ours} | reached | {others} |\n|{lines}\n");
+    for Row { what, target, figures, reached } in rows {
         let reached = match reached {
             Some(true) => "yes",
             Some(false) => "**no**",
             None => "-",
         };
-        let _ =
-            writeln!(text, "| {what} | {target} | {sluice} | {reached} | {nginx} | {haproxy} |");
+        let [ours, others @ ..] = figures;
+        let others = others.get(..titles.len() - 1).unwrap_or_default().join(" | ");
+        let _ = writeln!(text, "| {what} | {target} | {ours} | {reached} | {others} |");
     }
     text
 }
 
-/// The whole page.
+/// A titled list; nothing if it is empty.
+pub fn list(title: &str, lines: &[String]) -> String {
+    let mut text = String::new();
+    if !lines.is_empty() {
+        let _ = write!(text, "\n{title}\n\n");
+        for line in lines {
+            let _ = writeln!(text, "- {line}");
+        }
+    }
+    text
+}
+
+/// The page, up to its first section, which [`write_section`] adds.
 pub fn page(bench: &Bench, rows: &[Row], how: &[String]) -> String {
     let mut text = String::from(
         "# Results\n\nWritten by `cargo xtask bench` (`make bench`); how each figure comes about is in \
          [README.md](README.md).\n\n",
     );
     text.push_str(&table(rows));
-    let mut list = |title: &str, lines: &[String]| {
-        if !lines.is_empty() {
-            let _ = write!(text, "\n{title}\n\n");
-            for line in lines {
-                let _ = writeln!(text, "- {line}");
-            }
-        }
-    };
-    list("How it was measured:", how);
-    list("Left out:", &bench.missing);
-    list("Where:", &environment(bench));
+    text.push_str(&list("How it was measured:", how));
+    text.push_str(&list("Left out:", &bench.missing));
+    text.push_str(&list("Where:", &environment(bench, Side::Server)));
     text
 }
 
-fn environment(bench: &Bench) -> Vec<String> {
+/// Where the results of all measurements stand.
+const PAGE: &str = "bench/RESULTS.md";
+
+/// Writes the page anew; its sections stay.
+pub fn write_page(root: &Path, page: &str) -> Result<(), String> {
+    change(root, |old| with_front(old, page))
+}
+
+/// Writes one section of the page anew; everything else stays.
+pub fn write_section(root: &Path, title: &str, text: &str) -> Result<(), String> {
+    change(root, |old| with_section(old, title, text))
+}
+
+fn change(root: &Path, make: impl Fn(&str) -> String) -> Result<(), String> {
+    let path = root.join(PAGE);
+    let old = std::fs::read_to_string(&path).unwrap_or_default();
+    std::fs::write(&path, make(&old)).map_err(|e| format!("{}: {e}", path.display()))?;
+    println!("wrote {}", path.display());
+    Ok(())
+}
+
+/// How a section begins.
+const SECTION: &str = "\n## ";
+
+fn with_front(old: &str, front: &str) -> String {
+    let sections = old.find(SECTION).and_then(|at| old.get(at..)).unwrap_or_default();
+    format!("{front}{sections}")
+}
+
+fn with_section(old: &str, title: &str, text: &str) -> String {
+    let heading = format!("{SECTION}{title}\n");
+    let new = format!("{heading}\n{text}");
+    let Some(at) = old.find(&heading) else { return format!("{old}{new}") };
+    let (before, rest) = old.split_at(at);
+    let behind = rest.get(1..).unwrap_or_default();
+    let after = behind.find(SECTION).and_then(|at| behind.get(at..)).unwrap_or_default();
+    format!("{before}{new}{after}")
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Servers, under load.
+    Server,
+    /// Load generators.
+    Client,
+}
+
+/// What took part in a measurement, and where.
+pub fn environment(bench: &Bench, side: Side) -> Vec<String> {
     let mut lines = Vec::new();
     let mut note = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -79,13 +139,15 @@ fn environment(bench: &Bench) -> Vec<String> {
     for peer in &bench.peers {
         note(peer.name(), bench.version(*peer));
     }
-    note("h2load", first_line(Command::new("h2load").arg("--version")));
+    if side == Side::Server {
+        note("h2load", first_line(Command::new("h2load").arg("--version")));
+        note("strace", first_line(Command::new("strace").arg("--version")));
+    }
     // wrk prints its version and ends with 1.
     let wrk = Command::new("wrk").arg("-v").output().ok();
     let wrk = wrk.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     note("wrk", wrk.and_then(|text| Some(text.lines().next()?.to_owned())));
     note("valgrind", first_line(Command::new("valgrind").arg("--version")));
-    note("strace", first_line(Command::new("strace").arg("--version")));
     note("rustc", first_line(Command::new("rustc").arg("--version")));
     lines
 }
@@ -112,7 +174,7 @@ fn cpu() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, table};
+    use super::{Row, table, with_front, with_section};
 
     #[test]
     fn the_table_names_what_was_missed() {
@@ -123,5 +185,17 @@ mod tests {
         assert!(text.ends_with(
             "| a | at most 1 | 2 | **no** | - | - |\n| b | at least 2 | - | - | - | - |\n"
         ));
+    }
+
+    #[test]
+    fn each_command_writes_its_own_part_of_the_page() {
+        let page = with_section("# Results\n\nfront\n", "One", "1\n");
+        assert_eq!(page, "# Results\n\nfront\n\n## One\n\n1\n");
+        let page = with_section(&page, "Two", "2\n");
+        let page = with_section(&page, "One", "first\n");
+        assert_eq!(page, "# Results\n\nfront\n\n## One\n\nfirst\n\n## Two\n\n2\n");
+        let page = with_front(&page, "# Results\n\nnew\n");
+        assert_eq!(page, "# Results\n\nnew\n\n## One\n\nfirst\n\n## Two\n\n2\n");
+        assert_eq!(with_front("", "new\n"), "new\n");
     }
 }
