@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use sluice_engine::{Order, Snapshot, WorkerParts, run_worker};
+use sluice_engine::{Inbox, Member, Order, Snapshot, WorkerParts, run_worker, team};
 use sluice_meter::Meters;
 use sluice_net::process::start_thread;
 use sluice_net::{LogWriter, Post, mailbox, run};
@@ -19,7 +19,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// The mailboxes of the threads that serve.
 pub(crate) struct Crew {
     workers: Vec<Post<Order>>,
-    admin: Post<Order>,
+    /// One.
+    admin: Vec<Post<Order>>,
 }
 
 /// What threads are started with.
@@ -35,11 +36,13 @@ pub(crate) struct CrewParts {
 impl Crew {
     /// Starts the threads, which serve nothing yet.
     pub(crate) fn start(parts: &CrewParts) -> io::Result<Self> {
-        let workers = (0..parts.workers)
-            .map(|index| start(parts, Thread::Worker(index), &parts.meters))
-            .collect::<io::Result<_>>()?;
-        let admin = start(parts, Thread::Admin, &parts.admin_meters)?;
-        Ok(Self { workers, admin })
+        let begin = |thread, team| start(parts, thread, team);
+        let workers = team(parts.workers).into_iter().enumerate();
+        let workers = workers.map(|(index, team)| begin(Thread::Worker(index), team)).collect();
+        // Nobody to share with.
+        let admin = team(1).into_iter().map(|team| begin(Thread::Admin, team)).collect();
+        let (workers, admin): (io::Result<_>, io::Result<_>) = (workers, admin);
+        Ok(Self { workers: workers?, admin: admin? })
     }
 
     /// Has every worker serve under this snapshot; what went wrong, if anything.
@@ -49,7 +52,7 @@ impl Crew {
 
     /// The same for the admin thread.
     pub(crate) fn apply_admin(&self, snapshot: &Arc<Snapshot>) -> Vec<String> {
-        apply(std::slice::from_ref(&self.admin), snapshot)
+        apply(&self.admin, snapshot)
     }
 
     /// Workers finish what they have, within so long, and end.
@@ -60,7 +63,8 @@ impl Crew {
     /// The admin thread ends.
     pub(crate) fn end_admin(&self) {
         // Whoever asks for /readyz at this moment still gets the answer.
-        self.admin.send(Order::Drain(Duration::from_millis(200)));
+        let limit = Duration::from_millis(200);
+        self.admin.iter().for_each(|admin| admin.send(Order::Drain(limit)));
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -68,18 +72,18 @@ impl Crew {
     }
 }
 
-fn start(parts: &CrewParts, thread: Thread, meters: &Arc<Meters>) -> io::Result<Post<Order>> {
+fn start(parts: &CrewParts, thread: Thread, team: (Member, Inbox)) -> io::Result<Post<Order>> {
     let (post, orders) = mailbox();
-    let (name, index) = match thread {
-        Thread::Worker(index) => (format!("sluice-{index}"), index),
-        Thread::Admin => ("sluice-admin".to_owned(), 0),
+    let (name, index, meters) = match thread {
+        Thread::Worker(index) => (format!("sluice-{index}"), index, &parts.meters),
+        Thread::Admin => ("sluice-admin".to_owned(), 0, &parts.admin_meters),
     };
     let meters = Arc::clone(meters);
     let fault_log = parts.fault_log.clone();
     let events = parts.events.clone();
     start_thread(
         &name,
-        move || run(run_worker(WorkerParts { index, meters, fault_log, orders })),
+        move || run(run_worker(WorkerParts { index, meters, fault_log, orders, team })),
         // If the supervisor is gone, so is the program.
         move |end| drop(events.send(Event::Ended(thread, end))),
     )?;

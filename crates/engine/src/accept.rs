@@ -13,9 +13,10 @@ use crate::ListenerPlan;
 use crate::answer::Level;
 use crate::burst::{Exchanges, serve};
 use crate::connection::Connection;
-use crate::guard::Refusal;
-use crate::listener::ListenerState;
+use crate::guard::{Refusal, Seat};
+use crate::listener::{ListenerState, Listeners};
 use crate::local::Worker;
+use crate::team::{HandOver, Inbox};
 
 /// Pause after the kernel refused a connection: descriptors come back when others close.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -67,17 +68,70 @@ fn admit(
     accepted: Accepted,
 ) {
     let plan = state.plan();
-    let peer = accepted.peer.ip();
-    let seat = match plan.guard.enter(peer, &plan.connections) {
+    let seat = match plan.guard.enter(accepted.peer.ip(), &plan.connections) {
         Ok(seat) => seat,
         Err(refusal) => return refuse(worker, &plan, refusal),
     };
+    if let Some((accepted, seat)) = share(worker, state, accepted, seat) {
+        take_in(worker, exchanges, state, (accepted, seat));
+    }
+}
+
+/// Gives a new connection to a worker that has far less to do; returned if it stays here.
+fn share(
+    worker: &Worker,
+    state: &ListenerState,
+    accepted: Accepted,
+    seat: Seat,
+) -> Option<(Accepted, Seat)> {
+    if worker.is_draining() {
+        return Some((accepted, seat));
+    }
+    let Some(other) = worker.member.idler(&worker.meters) else { return Some((accepted, seat)) };
+    let scope = state.scope();
+    let snapshot = Rc::clone(&scope.view).snapshot.clone();
+    let plan = scope.listener.clone();
+    match worker.member.hand_over(other, HandOver { accepted, seat, snapshot, plan }) {
+        Ok(()) => {
+            worker.meter().handed_over.increment();
+            None
+        }
+        Err(HandOver { accepted, seat, .. }) => Some((accepted, seat)),
+    }
+}
+
+/// Serves the connections that other workers hand over, for as long as the worker lives.
+pub(crate) async fn adopt_loop(
+    worker: Rc<Worker>,
+    exchanges: Rc<Exchanges>,
+    listeners: Rc<Listeners>,
+    mut inbox: Inbox,
+) {
+    while let Some(HandOver { accepted, seat, snapshot, plan }) = inbox.0.recv().await {
+        // A listener that this worker does not have yet, or no longer: the connection is served all
+        // the same, under the snapshot it was accepted under.
+        let state = listeners
+            .find(&plan.binding)
+            .unwrap_or_else(|| ListenerState::closed(&worker.build_view(snapshot), &plan, &worker));
+        take_in(&worker, &exchanges, &state, (accepted, seat));
+        worker.member.on_taken();
+    }
+}
+
+fn take_in(
+    worker: &Rc<Worker>,
+    exchanges: &Rc<Exchanges>,
+    state: &Rc<ListenerState>,
+    (accepted, seat): (Accepted, Seat),
+) {
+    let peer = accepted.peer.ip();
     match accepted.into_stream() {
         Ok(stream) => {
             let connection = Connection::new(stream, peer, seat, state, worker);
             spawn(serve(Rc::clone(exchanges), Rc::new(connection)));
         }
         Err(error) => {
+            let plan = state.plan();
             plan.guard.leave(seat);
             let line = format_args!("listener {}: cannot watch a connection: {error}", plan.name);
             worker.fault_log.write(Level::Error, line);

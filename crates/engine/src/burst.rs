@@ -42,7 +42,7 @@ const HEAD_KEPT: usize = 16 * 1024;
 pub(crate) async fn serve(exchanges: Rc<Exchanges>, connection: Rc<Connection>) {
     while wait_for_request(&connection).await == Wait::Readable {
         let worker = &connection.worker;
-        match exchanges.run(Rc::clone(&connection)).await {
+        match exchanges.run(Rc::clone(&connection), || connection.touch()).await {
             Ok(Ending::Idle) => {}
             Ok(Ending::Linger) => return linger(&connection.stream, &connection.deadline).await,
             Ok(Ending::Gone) => return,

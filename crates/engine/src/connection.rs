@@ -7,6 +7,7 @@ use std::rc::Rc;
 use sluice_message::{RequestHead, SpaceExhausted};
 use sluice_net::{Deadline, Stream};
 
+use crate::activity::LastSeen;
 use crate::forward::Introduction;
 use crate::guard::Seat;
 use crate::listener::ListenerState;
@@ -23,6 +24,7 @@ pub(crate) struct Connection {
     pub(crate) listener: Rc<ListenerState>,
     pub(crate) worker: Rc<Worker>,
     seat: Seat,
+    seen: LastSeen,
 }
 
 impl Connection {
@@ -36,6 +38,8 @@ impl Connection {
         listener.meter().accepted.increment();
         listener.meter().active.add(1);
         worker.connections.set(worker.connections.get() + 1);
+        let seen = LastSeen::default();
+        worker.activity.enter(&seen, worker.meter());
         Self {
             stream,
             deadline: Deadline::new(),
@@ -45,6 +49,15 @@ impl Connection {
             listener: Rc::clone(listener),
             worker: Rc::clone(worker),
             seat,
+            seen,
+        }
+    }
+
+    /// Something happens on it: a comparison, but for the first time in a second.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        if self.worker.activity.is_first(&self.seen) {
+            self.worker.activity.touch(&self.seen, self.worker.meter());
         }
     }
 
@@ -67,6 +80,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.listener.guard().leave(self.seat);
         self.listener.meter().active.add(-1);
+        self.worker.activity.leave(&self.seen, self.worker.meter());
         self.worker.on_connection_closed();
     }
 }

@@ -61,13 +61,18 @@ impl<J, R> Coroutines<J, R> {
         Self { free: RefCell::default(), crowd, body: Box::new(body) }
     }
 
-    /// Runs one job to its end. A panic inside costs this job alone: the coroutine is thrown away.
-    pub(crate) async fn run(&self, job: J) -> Result<R, Panicked> {
+    /// Runs one job to its end; `on_poll` is called whenever it goes on. A panic inside costs this job
+    /// alone: the coroutine is thrown away.
+    pub(crate) async fn run(&self, job: J, on_poll: impl Fn()) -> Result<R, Panicked> {
         let coroutine = self.free.borrow_mut().pop();
         let mut coroutine = coroutine.unwrap_or_else(|| self.create());
         coroutine.slot.job.set(Some(job));
         let _busy = Busy::new(&self.crowd);
-        let result = poll_fn(|cx| coroutine.poll(cx)).await?;
+        let result = poll_fn(|cx| {
+            on_poll();
+            coroutine.poll(cx)
+        })
+        .await?;
         let mut free = self.free.borrow_mut();
         if free.len() < KEPT {
             free.push(coroutine);

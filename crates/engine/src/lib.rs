@@ -6,6 +6,7 @@
 
 mod accept;
 mod access;
+mod activity;
 mod answer;
 mod burst;
 mod connection;
@@ -19,6 +20,7 @@ mod local;
 mod proxy;
 mod redirect;
 mod snapshot;
+mod team;
 mod worker;
 
 pub use answer::Answer;
@@ -28,4 +30,5 @@ pub use snapshot::{
     AccessLog, Action, ListenerPlan, Report, ReportAnswer, Route, RouteTable, Snapshot,
     TrustedProxies,
 };
+pub use team::{Inbox, Member, team};
 pub use worker::{Drained, Order, WorkerParts, run_worker};

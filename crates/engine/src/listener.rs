@@ -2,12 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sluice_meter::ListenerMeter;
+use sluice_net::Binding;
 
-use crate::local::{Scope, View};
+use crate::local::{Scope, View, Worker};
 use crate::{ConnectionGuard, ListenerPlan};
 
 /// A listener of one worker; its plan changes with each reload.
@@ -22,6 +23,13 @@ impl ListenerState {
         let scope = Scope { view: Rc::clone(view), listener: Arc::clone(plan) };
         let scope = RefCell::new(Rc::new(scope));
         Rc::new(Self { scope, closed: Cell::new(false), worker })
+    }
+
+    /// A listener that accepts nothing: for a connection that came another way.
+    pub(crate) fn closed(view: &Rc<View>, plan: &Arc<ListenerPlan>, worker: &Worker) -> Rc<Self> {
+        let state = Self::new(view, plan, worker.index);
+        state.close();
+        state
     }
 
     /// What a request that begins now runs under.
@@ -60,6 +68,40 @@ impl ListenerState {
 
     pub(crate) fn meter(&self) -> MeterHandle {
         MeterHandle(self.plan(), self.worker)
+    }
+}
+
+/// A listener that is being accepted from, and what keeps its sockets open.
+pub(crate) struct Open {
+    pub(crate) binding: Arc<Binding>,
+    pub(crate) state: Rc<ListenerState>,
+}
+
+/// The listeners of one worker that are being accepted from.
+#[derive(Default)]
+pub(crate) struct Listeners(RefCell<Vec<Open>>);
+
+impl Listeners {
+    /// The one that accepts from these sockets.
+    pub(crate) fn find(&self, binding: &Weak<Binding>) -> Option<Rc<ListenerState>> {
+        let open = self.0.borrow();
+        let found = open.iter().find(|open| Arc::as_ptr(&open.binding) == binding.as_ptr());
+        found.map(|open| Rc::clone(&open.state))
+    }
+
+    pub(crate) fn add(&self, open: Open) {
+        self.0.borrow_mut().push(open);
+    }
+
+    /// Closes those whose sockets are none of `bindings`, and lets go of the sockets.
+    pub(crate) fn close_others(&self, bindings: &[*const Binding]) {
+        self.0.borrow_mut().retain(|open| {
+            let kept = bindings.contains(&Arc::as_ptr(&open.binding));
+            if !kept {
+                open.state.close();
+            }
+            kept
+        });
     }
 }
 

@@ -5,13 +5,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
-use sluice_meter::{Meters, http_date};
+use sluice_meter::{Meters, WorkerMeter, http_date};
 use sluice_net::unix_ms;
 use sluice_upstream::Cluster;
 
 use crate::access::AccessBuffer;
+use crate::activity::Activity;
 use crate::coroutine::Crowd;
 use crate::fault_log::FaultLog;
+use crate::team::Member;
 use crate::{ListenerPlan, Snapshot};
 
 /// A snapshot with the clusters this worker made of it.
@@ -45,6 +47,9 @@ pub(crate) struct Worker {
     pub(crate) fault_log: FaultLog,
     pub(crate) access: AccessBuffer,
     date: RefCell<DateText>,
+    /// Whom new connections are shared with.
+    pub(crate) member: Member,
+    pub(crate) activity: Activity,
     /// Open client connections.
     pub(crate) connections: Cell<usize>,
     /// Who waits for the last connection to close.
@@ -59,9 +64,9 @@ struct DateText {
 impl Worker {
     pub(crate) fn new(
         index: usize,
-        meters: Arc<Meters>,
-        fault_log: FaultLog,
+        (meters, fault_log): (Arc<Meters>, FaultLog),
         crowd: Crowd,
+        member: Member,
     ) -> Self {
         let view = View { snapshot: Arc::new(Snapshot::empty()), clusters: Vec::new() };
         Self {
@@ -73,9 +78,17 @@ impl Worker {
             fault_log,
             access: AccessBuffer::default(),
             date: RefCell::new(DateText { second: u64::MAX, text: [0; 29] }),
+            member,
+            activity: Activity::default(),
             connections: Cell::new(0),
             drained: RefCell::default(),
         }
+    }
+
+    /// This worker's own counters.
+    #[inline]
+    pub(crate) fn meter(&self) -> &WorkerMeter {
+        self.meters.threads().worker(self.index)
     }
 
     /// The present view.

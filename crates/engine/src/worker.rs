@@ -1,8 +1,7 @@
 //! A worker thread's life: apply snapshots, serve, drain.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -10,17 +9,18 @@ use std::task::Poll;
 use std::time::Duration;
 
 use sluice_meter::Meters;
-use sluice_net::{Binding, Deadline, LogWriter, Mailbox, spawn, wake_all};
+use sluice_net::{Deadline, LogWriter, Mailbox, spawn, wake_all, yield_now};
 use sluice_upstream::Cluster;
 
 use crate::Snapshot;
-use crate::accept::accept_loop;
+use crate::accept::{accept_loop, adopt_loop};
 use crate::burst::{Exchanges, exchanges};
 use crate::coroutine::Crowd;
 use crate::fault_log::FaultLog;
-use crate::listener::ListenerState;
+use crate::listener::{ListenerState, Listeners, Open};
 use crate::local::{Phase, View, Worker};
 use crate::snapshot::SWEEP;
+use crate::team::{Inbox, Member};
 
 /// What control tells a worker.
 pub enum Order {
@@ -40,12 +40,8 @@ pub struct WorkerParts {
     pub fault_log: LogWriter,
     /// Where orders come from.
     pub orders: Mailbox<Order>,
-}
-
-/// A listener that is being accepted from, and what keeps its sockets open.
-struct Open {
-    binding: Arc<Binding>,
-    state: Rc<ListenerState>,
+    /// Whom it shares new connections with.
+    pub team: (Member, Inbox),
 }
 
 /// How a worker ended.
@@ -57,21 +53,23 @@ pub struct Drained {
 
 /// The root of a worker thread: serves until it is told to drain, or nobody is left to tell.
 pub async fn run_worker(parts: WorkerParts) -> Drained {
-    let WorkerParts { index, meters, fault_log, mut orders } = parts;
+    let WorkerParts { index, meters, fault_log, mut orders, team: (member, inbox) } = parts;
     let crowd = Crowd::default();
     let exchanges = exchanges(crowd.clone());
-    let worker = Rc::new(Worker::new(index, meters, FaultLog::new(fault_log), crowd));
+    let voices = (meters, FaultLog::new(fault_log));
+    let worker = Rc::new(Worker::new(index, voices, crowd, member));
+    let listeners = Rc::new(Listeners::default());
     spawn(sweep(Rc::clone(&worker)));
     spawn(flush_each_turn(Rc::clone(&worker)));
-    let mut listeners: Vec<Open> = Vec::new();
+    spawn(adopt_loop(Rc::clone(&worker), Rc::clone(&exchanges), Rc::clone(&listeners), inbox));
     while let Some(order) = orders.recv().await {
         match order {
             Order::Apply(snapshot, done) => {
-                let result = worker.apply(snapshot, &exchanges, &mut listeners);
+                let result = worker.apply(snapshot, &exchanges, &listeners);
                 // Control may have given up on us; then nobody wants to know.
                 let _ = done.send(result);
             }
-            Order::Drain(limit) => return worker.drain(listeners, limit).await,
+            Order::Drain(limit) => return worker.drain(&listeners, limit).await,
         }
     }
     Drained { cut_off: worker.connections.get() }
@@ -94,6 +92,7 @@ async fn sweep(worker: Rc<Worker>) {
     let deadline = Deadline::new();
     loop {
         deadline.sleep(SWEEP).await;
+        worker.activity.tick(worker.meter());
         let view = worker.view();
         view.clusters.iter().for_each(|cluster| cluster.sweep());
     }
@@ -106,13 +105,20 @@ impl Worker {
         self: &Rc<Self>,
         snapshot: Arc<Snapshot>,
         exchanges: &Rc<Exchanges>,
-        listeners: &mut Vec<Open>,
+        listeners: &Listeners,
     ) -> io::Result<()> {
-        let before = self.view();
-        if let Some(log) = &before.snapshot.access {
+        if let Some(log) = &self.view().snapshot.access {
             self.access.flush(log);
         }
-        let view = Rc::new(View {
+        let view = self.build_view(snapshot);
+        self.set_view(Rc::clone(&view));
+        self.change_listeners(&view, exchanges, listeners)
+    }
+
+    /// This worker's view of a snapshot. Clusters that it has already keep their connections.
+    pub(crate) fn build_view(&self, snapshot: Arc<Snapshot>) -> Rc<View> {
+        let before = self.view();
+        Rc::new(View {
             clusters: snapshot
                 .clusters
                 .iter()
@@ -125,24 +131,22 @@ impl Worker {
                 })
                 .collect(),
             snapshot,
-        });
-        self.set_view(Rc::clone(&view));
-        self.change_listeners(&view, exchanges, listeners)
+        })
     }
 
     fn change_listeners(
         self: &Rc<Self>,
         view: &Rc<View>,
         exchanges: &Rc<Exchanges>,
-        listeners: &mut Vec<Open>,
+        listeners: &Listeners,
     ) -> io::Result<()> {
         let plans = &view.snapshot.listeners;
         let mut result = Ok(());
         for plan in plans {
             // Control lets go of a binding only after no snapshot names it any more.
             let Some(binding) = plan.binding.upgrade() else { continue };
-            if let Some(open) = listeners.iter().find(|open| Arc::ptr_eq(&open.binding, &binding)) {
-                open.state.update(view, plan);
+            if let Some(state) = listeners.find(&plan.binding) {
+                state.update(view, plan);
                 continue;
             }
             match binding.listener(self.index) {
@@ -150,46 +154,51 @@ impl Worker {
                     let state = ListenerState::new(view, plan, self.index);
                     let exchanges = Rc::clone(exchanges);
                     spawn(accept_loop(Rc::clone(self), exchanges, Rc::clone(&state), listener));
-                    listeners.push(Open { binding, state });
+                    listeners.add(Open { binding, state });
                 }
                 Err(error) => result = Err(error),
             }
         }
-        listeners.retain(|open| {
-            let binding = Arc::as_ptr(&open.binding);
-            let kept = plans.iter().any(|plan| plan.binding.as_ptr() == binding);
-            if !kept {
-                open.state.close();
-            }
-            kept
-        });
+        let kept: Vec<_> = plans.iter().map(|plan| plan.binding.as_ptr()).collect();
+        listeners.close_others(&kept);
         // Accept loops and idle connections of closed listeners see it.
         wake_all();
         result
     }
 
-    async fn drain(self: &Rc<Self>, listeners: Vec<Open>, limit: Duration) -> Drained {
+    async fn drain(self: &Rc<Self>, listeners: &Listeners, limit: Duration) -> Drained {
         self.phase.set(Phase::Draining);
-        listeners.iter().for_each(|open| open.state.close());
-        drop(listeners);
+        self.member.close();
+        listeners.close_others(&[]);
         wake_all();
         // Accept loops empty the kernel's queues before the first look at the count.
-        sluice_net::yield_now().await;
-        let deadline = Deadline::new();
-        let mut all_closed = pin!(poll_fn(|cx| {
-            if self.connections.get() == 0 {
-                return Poll::Ready(());
-            }
-            *self.drained.borrow_mut() = Some(cx.waker().clone());
-            Poll::Pending
-        }));
+        yield_now().await;
         // Whether time ran out shows in the count.
-        let _ = deadline.limit(limit, poll_fn(|cx| all_closed.as_mut().poll(cx))).await;
+        let _ = Deadline::new().limit(limit, self.all_closed()).await;
         let view = self.view();
         view.clusters.iter().for_each(|cluster| cluster.close_idle());
         if let Some(log) = &view.snapshot.access {
             self.access.flush(log);
         }
         Drained { cut_off: self.connections.get() }
+    }
+
+    /// Waits until no connection is open or on its way here.
+    async fn all_closed(&self) {
+        loop {
+            poll_fn(|cx| {
+                if self.connections.get() == 0 {
+                    return Poll::Ready(());
+                }
+                *self.drained.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            })
+            .await;
+            if self.member.is_settled() {
+                return;
+            }
+            // Another worker is just handing one over, or finding out that it is too late.
+            yield_now().await;
+        }
     }
 }

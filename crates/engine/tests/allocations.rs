@@ -17,7 +17,7 @@ use std::time::Duration;
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
     Action, Answer, ConnectionGuard, ConnectionLimits, ListenerPlan, Order, Route, RouteTable,
-    Snapshot, WorkerParts, run_worker,
+    Snapshot, WorkerParts, run_worker, team,
 };
 use sluice_meter::Meters;
 use sluice_net::{Binding, Endpoint, LogCounts, LogTarget, LogWriter, mailbox, run};
@@ -102,6 +102,7 @@ fn a_kept_alive_request_allocates_nothing() {
     let Endpoint::Tcp(address) = *binding.endpoint() else { panic!("bound TCP") };
     let address: SocketAddr = address;
     let (post, orders) = mailbox();
+    let team = team(1).pop().unwrap();
     let worker = std::thread::spawn(move || {
         let meters = Meters::new(1);
         let fault_log =
@@ -110,7 +111,7 @@ fn a_kept_alive_request_allocates_nothing() {
         let snapshot = Arc::new(snapshot(&meters, &binding));
         post.send(Order::Apply(snapshot, channel().0));
         COUNTED.set(true);
-        run(run_worker(WorkerParts { index: 0, meters, fault_log, orders })).unwrap();
+        run(run_worker(WorkerParts { index: 0, meters, fault_log, orders, team })).unwrap();
         drop(post);
     });
     let mut clients: Vec<TcpStream> =

@@ -15,6 +15,7 @@ mod per_worker;
 mod render;
 mod route;
 mod upstream;
+mod worker;
 
 pub use access::{AccessFormat, AccessRecord, TemplateError, TemplateProblem, VARIABLES};
 pub use counter::{Counter, Gauge, Tally};
@@ -28,3 +29,4 @@ pub use per_worker::PerWorker;
 pub use render::ProcessFacts;
 pub use route::{ClassCounters, RouteMeter};
 pub use upstream::{ServerMeter, UpstreamMeter};
+pub use worker::WorkerMeter;

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{FaultMeter, ListenerMeter, PerWorker, RouteMeter, ServerMeter, Tally, UpstreamMeter};
+use crate::{
+    FaultMeter, ListenerMeter, PerWorker, RouteMeter, ServerMeter, Tally, UpstreamMeter,
+    WorkerMeter,
+};
 
 /// Meters by name; sorted, so that the metrics page has the same order every time.
 type ByName<K, T> = Mutex<BTreeMap<K, Arc<PerWorker<T>>>>;
@@ -20,6 +23,7 @@ pub struct Meters {
     pub(crate) servers: ByName<(String, String), ServerMeter>,
     pub(crate) listeners: ByName<String, ListenerMeter>,
     faults: PerWorker<FaultMeter>,
+    threads: PerWorker<WorkerMeter>,
     /// Lines of the access log written.
     pub access_log_written: Tally,
     /// Lines of the access log given up because the writer could not follow or could not write.
@@ -63,6 +67,7 @@ impl Meters {
             servers: Mutex::default(),
             listeners: Mutex::default(),
             faults: PerWorker::new(workers),
+            threads: PerWorker::new(workers),
             access_log_written: Tally::default(),
             access_log_dropped: Tally::default(),
             reloads_ok: Tally::default(),
@@ -103,6 +108,13 @@ impl Meters {
     #[inline]
     pub const fn faults(&self) -> &PerWorker<FaultMeter> {
         &self.faults
+    }
+
+    /// What each worker has to do.
+    #[must_use]
+    #[inline]
+    pub const fn threads(&self) -> &PerWorker<WorkerMeter> {
+        &self.threads
     }
 
     fn named<K: Ord, T: Default>(&self, meters: &ByName<K, T>, name: K) -> Arc<PerWorker<T>> {

@@ -48,6 +48,12 @@ metrics! {
         "Always 1; the label carries the version.";
     WORKERS = Gauge "sluice_workers" []
         "Worker threads.";
+    WORKER_CONNECTIONS = Gauge "sluice_worker_connections" ["worker"]
+        "Client connections open.";
+    WORKER_BUSY = Gauge "sluice_worker_busy_connections" ["worker"]
+        "Client connections on which something happened in this second or the one before.";
+    WORKER_HANDED_OVER = Counter "sluice_worker_handed_over_total" ["worker"]
+        "Connections accepted by this worker and given to one that had less to do.";
     LISTENER_ACCEPTED = Counter "sluice_listener_accepted_total" ["listener"]
         "Connections accepted, rejected ones included.";
     LISTENER_CONNECTIONS = Gauge "sluice_listener_connections" ["listener"]

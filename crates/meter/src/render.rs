@@ -10,7 +10,7 @@ use crate::metric::{self, Metric};
 use crate::route::CLASSES;
 use crate::{
     ClassCounters, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter,
-    UpstreamMeter,
+    UpstreamMeter, WorkerMeter,
 };
 
 /// What only the caller can read: facts about the process. What is `None` is left out of the page.
@@ -41,6 +41,7 @@ impl Meters {
         page.sample(metric::BUILD_INFO.name, &[("version", process.version)], 1);
         page.family(&metric::WORKERS);
         page.sample(metric::WORKERS.name, &[], self.workers().max(1));
+        self.render_workers(&mut page);
         self.render_listeners(&mut page);
         self.render_routes(&mut page);
         self.render_upstreams(&mut page);
@@ -48,6 +49,18 @@ impl Meters {
         self.render_faults(&mut page);
         self.render_tallies(&mut page);
         render_process(process, &mut page);
+    }
+
+    fn render_workers(&self, page: &mut Page<'_>) {
+        let mut each = |metric: &Metric, read: &dyn Fn(&WorkerMeter) -> i128| {
+            page.family(metric);
+            for (number, meter) in self.threads().iter().enumerate() {
+                page.sample(metric.name, &[("worker", &number.to_string())], read(meter));
+            }
+        };
+        each(&metric::WORKER_CONNECTIONS, &|meter| meter.connections.value().into());
+        each(&metric::WORKER_BUSY, &|meter| meter.busy.value().into());
+        each(&metric::WORKER_HANDED_OVER, &|meter| meter.handed_over.value().into());
     }
 
     fn render_listeners(&self, page: &mut Page<'_>) {
