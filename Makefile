@@ -5,6 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 SLUICE := $(TARGET)/release/sluice
 XTASK := $(TARGET)/debug/xtask
 STEP := .ci/step
+SUITES := gate gateway-go silly pingap infini
 
 # Tests of the whole program, by file; they run against the release binary.
 ACCEPTANCE := $(patsubst crates/acceptance/tests/%.rs,--test %,$(wildcard crates/acceptance/tests/*.rs))
@@ -15,7 +16,8 @@ ACCEPTANCE := $(patsubst crates/acceptance/tests/%.rs,--test %,$(wildcard crates
 help:
 	@echo "make run     build the release binary and start it on examples/quickstart.toml"
 	@echo "make test    install what the tests need, then run them all"
-	@echo "make bench   measure Sluice beside nginx and HAProxy, write bench/RESULTS.md"
+	@echo "make bench   measure Sluice beside nginx and HAProxy, write bench/RESULTS.md; then run the suites"
+	@echo "             of bench/suites with short runs (FULL=1: the published ones), reports in $(TARGET)/bench"
 	@echo "cargo xtask  tasks of the repository: tidy, generate, bench, gate"
 
 run: release
@@ -34,8 +36,15 @@ test:
 		$(CARGO) test --locked --workspace $(ACCEPTANCE)
 	@SLUICE_BIN=$(abspath $(SLUICE)) $(STEP) "instruction gate" $(XTASK) gate
 
+# Every suite is run even if one before it failed.
 bench: release xtask
 	$(XTASK) bench
+	@failed=; for suite in $(SUITES); do \
+		echo "== suite $$suite"; \
+		$(SLUICE) bench --suite bench/suites/$$suite.toml $(if $(FULL),--full) \
+			--output $(TARGET)/bench/$$suite || failed="$$failed $$suite"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 release:
 	$(CARGO) build --locked --release -p sluice

@@ -195,6 +195,8 @@ fn check_report(report: &str) {
         "Git branch",
         "Load average",
         "Steal",
+        "| Quiet | ",
+        "| others | errors |",
         "### Parameters",
         "Warm-up",
         "40ms",

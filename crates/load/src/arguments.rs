@@ -123,7 +123,7 @@ pub struct BenchArguments {
     /// Suites: the durations of published results instead of short ones
     #[arg(long, requires = "suite")]
     pub full: bool,
-    /// Suites: the directory of the reports
+    /// Suites: the directory of the reports [default: ../reports/NAME, seen from the suite]
     #[arg(long, value_name = "DIR", requires = "suite")]
     pub output: Option<PathBuf>,
 }

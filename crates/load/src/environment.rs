@@ -14,6 +14,9 @@ mod tests;
 /// Above this share of stolen time a run says more about the host than about the server.
 pub const MUCH_STEAL: f64 = 0.01;
 
+/// Above this share of CPU time used by strangers a run says more about them than about the server.
+pub const MUCH_BY_OTHERS: f64 = 0.1;
+
 /// The machine and the state of the source.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct Environment {
@@ -78,6 +81,17 @@ pub struct Noise {
     pub load_before: f64,
     /// Load average at the end.
     pub load_after: f64,
+    /// Share of CPU time that was used by programs which have no part in the measurement.
+    #[serde(default)]
+    pub others: f64,
+}
+
+impl Noise {
+    /// The same, knowing how many seconds of CPU time the measurement itself used.
+    pub(crate) fn beside(self, own_seconds: f64) -> Self {
+        let others = 1.0 - own_seconds / self.machine_cpu_seconds.max(1e-9);
+        Self { others: self.busy * others.clamp(0.0, 1.0), ..self }
+    }
 }
 
 /// The machine's CPU clocks at one moment.
@@ -110,6 +124,7 @@ impl MachineTicks {
             machine_cpu_seconds: busy / ticks_per_second(),
             load_before: self.load,
             load_after: later.load,
+            others: 0.0,
         }
     }
 }

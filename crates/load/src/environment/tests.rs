@@ -32,6 +32,16 @@ fn steal_and_busy_time_are_shares_of_the_whole() {
 }
 
 #[test]
+fn what_is_not_ours_is_the_others() {
+    let noise = Noise { busy: 0.8, machine_cpu_seconds: 4.0, ..Noise::default() };
+    for (own, others) in [(0.0, 0.8), (3.0, 0.2), (4.0, 0.0), (4.1, 0.0)] {
+        let found = noise.beside(own).others;
+        assert!((found - others).abs() < 1e-9, "{own}: {found}");
+    }
+    assert!(Noise::default().beside(0.0).others.abs() < 1e-9);
+}
+
+#[test]
 fn a_family_is_added_up() {
     let stat = "7 (a) b) S 3 7 7 0 -1 0 0 0 0 0 10 20 30 40 20 0 1 0 5 0";
     assert_eq!(process(stat), Some(Process { parent: 3, ticks: 100 }));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::summary::{Point, points};
-use crate::environment::MUCH_STEAL;
+use crate::environment::{MUCH_BY_OTHERS, MUCH_STEAL};
 use crate::figures;
 use crate::outcome::Outcome;
 use crate::results::{Case, Results, State};
@@ -25,6 +25,30 @@ pub(crate) fn of_suite(results: &Results) -> Vec<String> {
     found
 }
 
+/// Whether the machine was left to the measurement, in a word and with the reason.
+pub(crate) fn quiet(results: &Results) -> String {
+    let environment = &results.environment;
+    let runs = || results.cases.iter().flat_map(|case| &case.runs);
+    let (all, crowded) =
+        (runs().count(), runs().filter(|run| run.noise.others > MUCH_BY_OTHERS).count());
+    let mut reasons = Vec::new();
+    if environment.steal > MUCH_STEAL {
+        reasons.push("CPU time was stolen by the host".to_owned());
+    }
+    if environment.load_before > busy_before(results) {
+        reasons.push("others were working before it began".to_owned());
+    }
+    if crowded > 0 {
+        reasons.push(format!("others were working during {crowded} of {all} runs"));
+    }
+    if reasons.is_empty() { "yes".to_owned() } else { format!("no: {}", reasons.join(", ")) }
+}
+
+/// The load average above which somebody else was working.
+fn busy_before(results: &Results) -> f64 {
+    BUSY_BEFORE * f64::from(results.environment.cores.max(1))
+}
+
 fn machine(results: &Results) -> Vec<String> {
     let environment = &results.environment;
     let mut found = Vec::new();
@@ -38,7 +62,7 @@ fn machine(results: &Results) -> Vec<String> {
             figures::percent(environment.steal)
         ));
     }
-    if environment.load_before > BUSY_BEFORE * f64::from(environment.cores.max(1)) {
+    if environment.load_before > busy_before(results) {
         found.push(format!(
             "The load average was {:.2} on {} cores before anything was started: others were working, \
              and their share of the CPUs is missing here.",
@@ -70,6 +94,14 @@ fn of_case(case: &Case) -> Vec<String> {
             "{noisy} of {} runs lost more than {} of the CPU time to the host.",
             case.runs.len(),
             figures::percent(MUCH_STEAL)
+        ));
+    }
+    let crowded = case.runs.iter().filter(|run| run.noise.others > MUCH_BY_OTHERS).count();
+    if crowded > 0 {
+        found.push(format!(
+            "in {crowded} of {} runs other programs used more than {} of the CPU time.",
+            case.runs.len(),
+            figures::percent(MUCH_BY_OTHERS)
         ));
     }
     let failed = case.runs.iter().filter_map(|run| {

@@ -311,6 +311,7 @@ fn environment(document: &mut Document, results: &Results) {
             format!("{:.2} before, {:.2} after", machine.load_before, machine.load_after),
         ),
         fact("Steal", figures::percent(machine.steal)),
+        fact("Quiet", caveats::quiet(results)),
     ];
     let took = results.finished_unix_ms.saturating_sub(results.started_unix_ms) / 1000;
     facts.push(fact("Took", format!("{took} s")));
@@ -352,6 +353,7 @@ fn raw(document: &mut Document, results: &Results) {
         "CPU/req",
         "steal",
         "busy",
+        "others",
         "errors",
     ]);
     for case in &results.cases {
@@ -386,6 +388,7 @@ fn raw_row(case: &Case, run: &Run) -> Vec<Cell> {
         Cell::maybe(run.cpu_micros().map(figures::time)),
         Cell::new(figures::percent(run.noise.steal)),
         Cell::new(figures::percent(run.noise.busy)),
+        Cell::new(figures::percent(run.noise.others)),
         errors,
     ]
 }

@@ -45,8 +45,15 @@ pub(crate) fn of_outcomes(outcomes: &[Outcome]) -> String {
 /// Every run of a suite; one that failed has its reason in the last column.
 pub(crate) fn of_suite(results: &Results) -> String {
     let own = ["case", "server", "connections", "round", "order"];
-    let machine =
-        ["server_cpu_micros", "machine_cpu_micros", "instructions", "steal", "busy", "failure"];
+    let machine = [
+        "server_cpu_micros",
+        "machine_cpu_micros",
+        "instructions",
+        "steal",
+        "busy",
+        "others",
+        "failure",
+    ];
     let mut head: Vec<String> = own.map(str::to_owned).to_vec();
     head.extend(columns());
     head.extend(machine.map(str::to_owned));
@@ -69,7 +76,7 @@ pub(crate) fn of_suite(results: &Results) -> String {
     out
 }
 
-fn machine_fields(run: &Run, instructions: Option<f64>) -> [String; 6] {
+fn machine_fields(run: &Run, instructions: Option<f64>) -> [String; 7] {
     let number = |value: Option<f64>| value.map(|value| format!("{value:.3}")).unwrap_or_default();
     [
         number(run.cpu_micros()),
@@ -77,6 +84,7 @@ fn machine_fields(run: &Run, instructions: Option<f64>) -> [String; 6] {
         number(instructions),
         format!("{:.4}", run.noise.steal),
         format!("{:.4}", run.noise.busy),
+        format!("{:.4}", run.noise.others),
         run.failure.clone().unwrap_or_default(),
     ]
 }

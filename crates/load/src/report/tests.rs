@@ -135,6 +135,7 @@ fn what_is_wrong_is_said() {
         }
     }
     case.runs[0].noise.steal = 0.2;
+    case.runs[1].noise.others = 0.3;
     case.runs[0].outcome = None;
     case.runs[0].failure = Some("it died".to_owned());
     let found = super::caveats::of_suite(&results).join("\n");
@@ -149,12 +150,16 @@ fn what_is_wrong_is_said() {
         "stopped before its end",
         "nginx 250 to 260 bytes, sluice 180 bytes",
         "1 of 18 runs lost more than 1.0 %",
+        "in 1 of 18 runs other programs used more than 10.0 %",
         "sluice at 100, round 1: it died",
     ];
     for part in expected {
         assert!(found.contains(part), "{part}\nnot in\n{found}");
     }
-    suite(&results).unwrap();
+    let quiet = "no: CPU time was stolen by the host, others were working before it began, others \
+                 were working during 1 of 18 runs";
+    assert!(suite(&results).unwrap().markdown.contains(quiet));
+    assert!(suite(&sample::results(10)).unwrap().markdown.contains("| Quiet | yes |"));
 }
 
 #[test]

@@ -207,8 +207,11 @@ impl Measurement<'_> {
             .map_err(|reason| format!("warm-up: {reason}"))?;
         let (pid, ticks) = (actor.running.pid(), MachineTicks::now());
         let cpu = process_cpu(pid);
+        // The load generator and every server: they are its children.
+        let all = || process_cpu(std::process::id()).unwrap_or(0.0);
+        let before = all();
         let outcome = (bench.run)(&self.load(entry, server, &actor.url, connections));
-        run.noise = ticks.until_now();
+        run.noise = ticks.until_now().beside(all() - before);
         run.server_cpu_seconds =
             process_cpu(pid).zip(cpu).map(|(after, before)| (after - before).max(0.0));
         let outcome = outcome?;
