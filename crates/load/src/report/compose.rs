@@ -141,7 +141,8 @@ fn verdict(ratio: Option<Ratio>, better: Verdict) -> Cell {
 fn server_table(case: &Case, points: &[&Point<'_>]) -> Table {
     let open = points.iter().any(|point| point.uncorrected.is_some());
     let instructions = points.iter().find_map(|point| case.instructions.get(point.server));
-    let mut table = Table::new(["connections", "req/s", "mean"]);
+    // Errors stand beside the rate: percentiles are those of answers only.
+    let mut table = Table::new(["connections", "req/s", "errors", "mean"]);
     table.columns.extend(SHOWN.map(figures::percentile));
     if open {
         table.columns.extend(["sustained", "uncorrected p99"].map(str::to_owned));
@@ -150,7 +151,7 @@ fn server_table(case: &Case, points: &[&Point<'_>]) -> Table {
     if instructions.is_some() {
         table.columns.push("instructions/req".to_owned());
     }
-    table.columns.extend(["bytes/s", "errors"].map(str::to_owned));
+    table.columns.push("bytes/s".to_owned());
     for point in points {
         let mut row = latency_cells(point);
         if open {
@@ -159,7 +160,7 @@ fn server_table(case: &Case, points: &[&Point<'_>]) -> Table {
         row.push(Cell::maybe(point.cpu.map(figures::time)));
         row.push(Cell::maybe(point.machine_cpu.map(figures::time)));
         row.extend(instructions.map(|count| Cell::new(figures::count(figures::whole(*count)))));
-        row.extend(traffic_cells(point));
+        row.push(bytes_cell(point));
         table.rows.push(row);
     }
     table
@@ -169,6 +170,7 @@ fn latency_cells(point: &Point<'_>) -> Vec<Cell> {
     let mut row = vec![
         Cell::new(figures::count(point.connections.into())),
         Cell::new(figures::rate(point.rate)),
+        errors_cell(point),
         Cell::new(figures::time(point.latency.mean)),
     ];
     let shown = SHOWN.map(|percentile| point.latency.percentile(percentile).map(figures::time));
@@ -183,15 +185,16 @@ fn open_cells(point: &Point<'_>) -> [Cell; 2] {
     [sustained, Cell::maybe(uncorrected.map(figures::time))]
 }
 
-fn traffic_cells(point: &Point<'_>) -> [Cell; 2] {
-    let bytes: u64 = point.outcomes.iter().map(|outcome| outcome.bytes_received).sum();
-    let seconds: f64 = point.outcomes.iter().map(|outcome| outcome.seconds).sum();
+fn errors_cell(point: &Point<'_>) -> Cell {
     let errors = point.errors.total();
     let tone = if errors > 0 { Tone::Bad } else { Tone::Plain };
-    [
-        Cell::new(figures::bytes(figures::float(bytes) / seconds.max(1e-9))),
-        Cell::toned(figures::count(errors), tone),
-    ]
+    Cell::toned(figures::count(errors), tone)
+}
+
+fn bytes_cell(point: &Point<'_>) -> Cell {
+    let bytes: u64 = point.outcomes.iter().map(|outcome| outcome.bytes_received).sum();
+    let seconds: f64 = point.outcomes.iter().map(|outcome| outcome.seconds).sum();
+    Cell::new(figures::bytes(figures::float(bytes) / seconds.max(1e-9)))
 }
 
 const TIME: Axis = Axis { label: "Latency", scale: Scale::Logarithmic, write: figures::time };

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::Bench;
 use super::features::installed;
-use super::file::{ServerEntry, Suite, cpus, is_loopback};
+use super::file::{Ready, Seconds, ServerEntry, Suite, cpus, is_loopback};
 use super::instructions;
 use super::placeholder::Places;
 use super::server::Running;
@@ -99,7 +99,13 @@ impl<'a> Stage<'a> {
         }
         let command = command(entry, &places, under);
         let running = Running::start(&command, &dir)?;
-        running.wait_ready(&url, &entry.ready, self.bench.stopped)?;
+        let within = match under {
+            Under::Nothing => entry.ready.within.0,
+            // Callgrind makes a server fifty times slower, and some do much before they listen.
+            Under::Callgrind => entry.ready.within.0.saturating_mul(6),
+        };
+        let ready = Ready { within: Seconds(within), ..entry.ready.clone() };
+        running.wait_ready(&url, &ready, self.bench.stopped)?;
         Ok(Actor { running, url, dir, record: shown })
     }
 
