@@ -56,7 +56,9 @@ pub(crate) static UPSTREAM: Section = Section {
             kind: Kind::Shorts("server address", &SERVER),
             preset: Preset::Required,
             doc: "The servers: `\"127.0.0.1:9001\"`, `\"origin.example:80\"`, \
-                  `\"unix:/run/app.sock\"`, or a table with more about it.",
+                  `\"unix:/run/app.sock\"`, \
+                  `\"srv:_http._tcp.example\"` for those its SRV records name, or a table with \
+                  more about it.",
         },
         Key {
             name: "balance",

@@ -1,28 +1,26 @@
 //! Upstreams become plans of clusters, their names resolved.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_meter::Meters;
-use sluice_model::{Balance, ServerAddress, Upstream};
+use sluice_model::{Balance, Upstream};
 use sluice_net::Endpoint;
 use sluice_upstream::{
     BalanceRule, ClusterPlan, ClusterSettings, ClusterState, RetryPolicy, ServerPlan,
 };
 
-/// What a host name resolves to; nothing if that is not known.
-pub(crate) type Addresses<'a> = &'a dyn Fn(&str) -> Vec<IpAddr>;
+use crate::places::Places;
 
 /// The plan of an upstream; the same object as before if nothing has changed, so that workers keep
 /// what they made of it.
 pub(crate) fn cluster_plan(
     upstream: &Upstream,
-    addresses: Addresses<'_>,
+    places: Places<'_>,
     meters: &Meters,
     before: Option<&Arc<ClusterPlan>>,
 ) -> Arc<ClusterPlan> {
     let settings = settings(upstream);
-    let servers = servers(upstream, addresses);
+    let servers = servers(upstream, places);
     if let Some(before) = before {
         let same = |(old, new): (&ServerPlan, &(Endpoint, u32))| {
             (&old.endpoint, old.weight) == (&new.0, new.1)
@@ -69,27 +67,16 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
 
 /// Places of the servers with their weights. A place that is named twice is one server with the
 /// weight of both: its connections are shared anyhow.
-fn servers(upstream: &Upstream, addresses: Addresses<'_>) -> Vec<(Endpoint, u32)> {
+fn servers(upstream: &Upstream, places: Places<'_>) -> Vec<(Endpoint, u32)> {
     let mut servers: Vec<(Endpoint, u32)> = Vec::new();
     for server in &upstream.servers {
-        for endpoint in endpoints(&server.address, addresses) {
-            match servers.iter_mut().find(|(known, _)| *known == endpoint) {
-                Some((_, weight)) => *weight = weight.saturating_add(server.weight),
-                None => servers.push((endpoint, server.weight)),
+        for place in places(&server.address) {
+            let share = server.weight.saturating_mul(place.weight);
+            match servers.iter_mut().find(|(known, _)| *known == place.endpoint) {
+                Some((_, weight)) => *weight = weight.saturating_add(share),
+                None => servers.push((place.endpoint, share)),
             }
         }
     }
     servers
-}
-
-/// The places a server's address stands for.
-pub(crate) fn endpoints(address: &ServerAddress, addresses: Addresses<'_>) -> Vec<Endpoint> {
-    match address {
-        ServerAddress::Ip(address) => vec![Endpoint::Tcp(*address)],
-        ServerAddress::Unix(path) => vec![Endpoint::Unix(path.clone())],
-        ServerAddress::Name { host, port } => {
-            let found = addresses(host).into_iter();
-            found.map(|ip| Endpoint::Tcp(SocketAddr::new(ip, *port))).collect()
-        }
-    }
 }

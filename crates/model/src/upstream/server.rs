@@ -30,7 +30,8 @@ pub(super) static SERVER: Section = Section {
             name: "weight",
             kind: Kind::Integer { min: 0, max: 1000, word: None },
             preset: Preset::Value("1"),
-            doc: "Its share of the requests relative to the others; 0 gives it none.",
+            doc: "Its share of the requests relative to the others; 0 gives it none. The weights \
+                  of SRV records are multiplied by it.",
         },
     ],
 };
