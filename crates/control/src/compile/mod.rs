@@ -1,6 +1,7 @@
 //! A model becomes what runs, as far as that goes without sockets.
 
 mod answer;
+mod balance;
 mod cluster;
 mod listener;
 mod table;
