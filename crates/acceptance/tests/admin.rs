@@ -7,7 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
-use sluice_acceptance::{config, upstream};
+use sluice_acceptance::{config, eventually, upstream};
 use sluice_testkit::{Origin, Sluice, ask, behaviour, get};
 
 #[test]
@@ -72,8 +72,12 @@ fn upstreams_are_counted_by_server() {
     for _ in 0..8 {
         assert_eq!(get(&sluice.address("web"), "/").status, 200);
     }
-    let shown: String =
-        get(&sluice.admin(), "/upstreams").text().split_whitespace().collect::<Vec<_>>().concat();
+    let shown = || -> String {
+        get(&sluice.admin(), "/upstreams").text().split_whitespace().collect::<Vec<_>>().concat()
+    };
+    // A request is under way until its answer was passed on, which the client may see first.
+    assert!(eventually(|| !shown().contains("\"active\":1")), "{}", shown());
+    let shown = shown();
     let server = |address: &str, weight: u32, requests: u32| {
         format!(
             "{{\"address\":\"{address}\",\"weight\":{weight},\"resolved\":[{{\"address\":\"{address}\",\

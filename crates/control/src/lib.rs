@@ -14,6 +14,7 @@ mod event;
 mod flaw;
 mod health;
 mod names;
+mod places;
 mod status;
 mod supervisor;
 #[cfg(test)]

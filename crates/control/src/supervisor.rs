@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sluice_engine::Snapshot;
 use sluice_meter::Name;
-use sluice_model::{Model, Style, Upstream};
+use sluice_model::{Model, ServerAddress, Style, Upstream};
 use sluice_net::process::{End, cpus, notify_service_manager, uptime};
 use sluice_net::signals::{Signal, watch_signals};
 use sluice_net::watch::watch_file;
@@ -27,6 +27,7 @@ use crate::estate::Estate;
 use crate::event::{Event, Thread};
 use crate::flaw::plain;
 use crate::names::{Message, Names};
+use crate::places::places;
 use crate::status::{Phase, Status};
 use crate::voice::Voice;
 
@@ -213,7 +214,7 @@ impl Supervisor {
             Some(Message::Warned(text)) => self.voice.warn(text),
             None => {}
         }
-        news.addresses_changed
+        news.servers_changed
     }
 
     /// New plans for the upstreams whose names have other addresses, and nothing else.
@@ -232,12 +233,12 @@ impl Supervisor {
     }
 
     fn clusters(&self) -> Vec<Arc<ClusterPlan>> {
-        let addresses = |host: &str| self.names.addresses(host);
+        let places = |address: &ServerAddress| places(address, &self.names);
         let before: BTreeMap<&str, &Arc<ClusterPlan>> =
             self.snapshot.clusters.iter().map(|plan| (plan.name.as_str(), plan)).collect();
         let plan = |upstream: &Upstream| {
             let before = before.get(upstream.name.as_str()).copied();
-            cluster_plan(upstream, &addresses, self.status.meters(), before)
+            cluster_plan(upstream, &places, self.status.meters(), before)
         };
         self.model.upstreams.iter().map(plan).collect()
     }

@@ -1,15 +1,16 @@
 //! Tests of the way from a text to what runs.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_meter::Meters;
-use sluice_model::{Format, Model};
-use sluice_net::{Binding, LogCounts};
+use sluice_model::{Format, Model, ServerAddress};
+use sluice_net::{Binding, Endpoint, LogCounts};
 
-use crate::compile::{Prepared, PreparedAction, cluster_plan, host_names, prepare};
+use crate::compile::{Prepared, PreparedAction, cluster_plan, prepare};
 use crate::estate::{Estate, Opening};
 use crate::flaw::Flaw;
+use crate::places::{Place, questions};
 use crate::{ConfigError, Document, check};
 
 fn document(text: &str) -> Document {
@@ -70,7 +71,8 @@ fn actions_follow_the_model() {
         })
         .collect();
     assert_eq!(kinds, ["respond", "redirect", "proxy", "health"]);
-    assert_eq!(host_names(&model).into_iter().collect::<Vec<_>>(), ["h.test"]);
+    let names: Vec<String> = questions(&model).iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["h.test"]);
 }
 
 #[test]
@@ -98,6 +100,19 @@ fn a_log_without_its_directory_is_refused_before_the_start() {
     assert!(error.summary().contains("log.file: there is no directory /nowhere/at"), "{error}");
 }
 
+/// The places of an address when every host name stands for these.
+fn placed(server: &ServerAddress, addresses: &str) -> Vec<Place> {
+    let place = |address| Place { endpoint: Endpoint::Tcp(address), weight: 1 };
+    match server {
+        ServerAddress::Ip(address) => vec![place(*address)],
+        ServerAddress::Name { port, .. } => {
+            let list = addresses.split(' ').flat_map(str::parse::<IpAddr>);
+            list.map(|ip| place(SocketAddr::new(ip, *port))).collect()
+        }
+        other => panic!("{other} has no address here"),
+    }
+}
+
 #[test]
 fn a_plan_is_the_same_object_until_something_changes() {
     let meters = Meters::new(1);
@@ -107,10 +122,9 @@ fn a_plan_is_the_same_object_until_something_changes() {
         )
     };
     let build = |rest: &str, address: &str, before| {
-        let addresses =
-            |_: &str| -> Vec<IpAddr> { address.split(' ').flat_map(str::parse).collect() };
         let model = model(&text(rest));
-        cluster_plan(&model.upstreams[0], &addresses, &meters, before)
+        let places = |server: &ServerAddress| placed(server, address);
+        cluster_plan(&model.upstreams[0], &places, &meters, before)
     };
     let servers = "servers = [\"h.test:80\", { address = \"10.0.0.9:80\", weight = 3 }]";
     let first = build(servers, "10.0.0.1 10.0.0.2", None);
@@ -137,8 +151,8 @@ fn a_plan_is_the_same_object_until_something_changes() {
 fn a_place_named_twice_is_one_server_with_both_weights() {
     let text = "[[listener]]\naddress = \":1\"\n[upstream.api]\n\
                 servers = [\"h.test:80\", { address = \"10.0.0.1:80\", weight = 3 }]\n[[route]]\nproxy = \"api\"\n";
-    let addresses = |_: &str| vec!["10.0.0.1".parse().unwrap()];
-    let plan = cluster_plan(&model(text).upstreams[0], &addresses, &Meters::new(1), None);
+    let places = |server: &ServerAddress| placed(server, "10.0.0.1");
+    let plan = cluster_plan(&model(text).upstreams[0], &places, &Meters::new(1), None);
     assert_eq!(plan.servers.len(), 1);
     assert_eq!(plan.servers[0].weight, 4);
 }

@@ -12,7 +12,7 @@ use sluice_message::{
 use sluice_meter::{AccessRecord, RouteMeter};
 use sluice_net::{now, unix_ms};
 use sluice_route::Match;
-use sluice_upstream::{Cluster, Server};
+use sluice_upstream::{Cluster, Visit};
 
 use crate::answer::{Reply, judge, phrase};
 use crate::connection::Connection;
@@ -79,7 +79,7 @@ impl From<Fault> for Stop {
 #[derive(Default)]
 pub(crate) struct UpstreamRecord {
     pub(crate) cluster: Option<Rc<Cluster>>,
-    pub(crate) server: Option<Rc<Server>>,
+    pub(crate) server: Option<Visit>,
     pub(crate) nanos: Option<u64>,
     pub(crate) attempts: u32,
 }

@@ -7,6 +7,7 @@ mod fault;
 mod field;
 mod fields;
 mod method;
+pub mod pair;
 mod path;
 mod request;
 mod response;

@@ -89,7 +89,7 @@ metrics! {
     UPSTREAM_DURATION = Histogram "sluice_upstream_duration_seconds" ["upstream"]
         "From the first byte of the request sent to the end of the response head. Appears with the first response.";
     UPSTREAM_ACTIVE = Gauge "sluice_upstream_active_requests" ["upstream"]
-        "Requests under way.";
+        "Requests under way, from the choice of a server to the end of the answer.";
     UPSTREAM_IDLE = Gauge "sluice_upstream_idle_connections" ["upstream"]
         "Connections kept open for the next request.";
     UPSTREAM_RECEIVED = Counter "sluice_upstream_received_bytes_total" ["upstream"]
@@ -101,7 +101,7 @@ metrics! {
     SERVER_FAILURES = Counter "sluice_server_failures_total" ["upstream", "server"]
         "Requests to the server that got no response.";
     SERVER_ACTIVE = Gauge "sluice_server_active_requests" ["upstream", "server"]
-        "Requests to the server under way.";
+        "Requests to the server under way, from its choice to the end of the answer.";
     FAULTS = Counter "sluice_faults_total" ["side", "reason"]
         "Exchanges that failed, by the side to blame and the reason.";
     ACCESS_LOG_WRITTEN = Counter "sluice_access_log_written_total" []

@@ -23,7 +23,7 @@ pub struct UpstreamMeter {
     pub responses: ClassCounters,
     /// From the request's first byte sent to the end of the response head.
     pub duration: Histogram,
-    /// Requests under way.
+    /// Requests under way, from the choice of a server to the end of the answer.
     pub active: Gauge,
     /// Connections kept open for the next request.
     pub idle: Gauge,
@@ -54,6 +54,6 @@ pub struct ServerMeter {
     pub requests: Counter,
     /// Requests that got no response.
     pub failures: Counter,
-    /// Requests under way.
+    /// Requests under way, from the choice of a server to the end of the answer.
     pub active: Gauge,
 }

@@ -43,6 +43,8 @@ pub enum ServerAddress {
     },
     /// A unix socket.
     Unix(PathBuf),
+    /// The servers of a service as its SRV records say, by its whole name, lowercased.
+    Service(String),
 }
 
 impl fmt::Display for ServerAddress {
@@ -51,6 +53,7 @@ impl fmt::Display for ServerAddress {
             Self::Ip(address) => write!(f, "{address}"),
             Self::Name { host, port } => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Service(name) => write!(f, "srv:{name}"),
         }
     }
 }
@@ -80,10 +83,14 @@ pub(crate) fn parse_address(text: &str) -> Result<Address, Flaw> {
     })
 }
 
-/// "127.0.0.1:9001", "origin.example:80", "unix:/x.sock"; "http://" may stand in front.
+/// "127.0.0.1:9001", "origin.example:80", "unix:/x.sock", "srv:_http._tcp.example"; "http://" may
+/// stand in front of a host.
 pub(crate) fn parse_server(text: &str) -> Result<ServerAddress, Flaw> {
     if let Some(path) = text.strip_prefix("unix:") {
         return unix(path).map(ServerAddress::Unix);
+    }
+    if let Some(name) = text.strip_prefix("srv:") {
+        return service(name).map(ServerAddress::Service);
     }
     let (place, scheme_port) = match text.split_once("://") {
         Some(("http", place)) => (place.strip_suffix('/').unwrap_or(place), Some(80)),
@@ -137,6 +144,16 @@ fn server_name(text: &str, place: &str, scheme_port: Option<u16>) -> Result<Serv
         0 => Err(Flaw::new("a server has no port 0")),
         port => Ok(ServerAddress::Name { host, port }),
     }
+}
+
+/// The name SRV records are asked for (RFC 2782): usually `_service._proto.domain`, but some that are
+/// in use, such as those of Consul, look otherwise.
+fn service(name: &str) -> Result<String, Flaw> {
+    if let Some((name, _)) = name.rsplit_once(':') {
+        return Err(Flaw::new("SRV records say the port themselves")
+            .with_help(format!("write \"srv:{name}\"")));
+    }
+    parse_host(name)
 }
 
 /// A host name, lowercased (RFC 1123 section 2.1; `_` is allowed because names in use have it).

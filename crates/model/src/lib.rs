@@ -44,7 +44,7 @@ pub use respond::{BodySource, Redirect, Respond};
 pub use route::{Action, Proxy, Route};
 pub use schema::schema;
 pub use source::{Format, Source};
-pub use upstream::{Balance, Keepalive, Retry, Server, Upstream, UpstreamTimeout};
+pub use upstream::{Balance, HashOn, Keepalive, Retry, Role, Server, Upstream, UpstreamTimeout};
 
 #[cfg(test)]
 mod tests;

@@ -17,12 +17,12 @@ use crate::problem::Flaw;
 use crate::report::Report;
 use crate::section::{Key, Kind, Preset, Section};
 
-pub use balance::Balance;
+pub use balance::{Balance, HashOn};
 pub use patience::{Keepalive, UpstreamTimeout};
 pub use retry::Retry;
-pub use server::Server;
+pub use server::{Role, Server};
 
-use balance::read_balance;
+use balance::{BALANCES, HASH, read_balance};
 use patience::{KEEPALIVE, TIMEOUT, read_keepalive, read_timeout};
 use retry::{RETRY, read_retry};
 use server::{SERVER, read_servers};
@@ -56,14 +56,24 @@ pub(crate) static UPSTREAM: Section = Section {
             kind: Kind::Shorts("server address", &SERVER),
             preset: Preset::Required,
             doc: "The servers: `\"127.0.0.1:9001\"`, `\"origin.example:80\"`, \
-                  `\"unix:/run/app.sock\"`, or a table with more about it.",
+                  `\"unix:/run/app.sock\"`, \
+                  `\"srv:_http._tcp.example\"` for those its SRV records name, or a table with \
+                  more about it.",
         },
         Key {
             name: "balance",
-            kind: Kind::Word(&["round_robin"]),
+            kind: BALANCES,
             preset: Preset::Value("round_robin"),
             doc: "How a server is chosen for a request: `round_robin` takes one after the other \
-                  by weight.",
+                  by weight, `least_requests` the one with the fewest requests under way, \
+                  `two_choices` the less busy of two drawn by chance, `random` any, `hash` the \
+                  same one for the same key.",
+        },
+        Key {
+            name: "hash",
+            kind: Kind::Table(&HASH),
+            preset: Preset::Absent("needed with `balance = \"hash\"` only"),
+            doc: "What of a request decides on its server.",
         },
         Key {
             name: "keepalive",
@@ -159,7 +169,7 @@ impl Roster {
 fn implicit(name: String, address: ServerAddress, report: &Report<'_>) -> Upstream {
     let fields = Fields::open(None, Span::default(), &UPSTREAM, report);
     let mut upstream = read_options(&name, &fields);
-    upstream.servers.push(Server { address, weight: 1 });
+    upstream.servers.push(Server { address, weight: 1, role: Role::Primary });
     upstream
 }
 

@@ -1,6 +1,9 @@
 //! Names of origins become addresses, again and again, on a thread of their own.
 
+mod service;
+
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
@@ -46,13 +49,61 @@ pub struct ResolverSettings {
     pub max_ttl: Duration,
 }
 
-/// What a name resolves to at the moment.
+/// What is asked of a name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    /// The addresses of a host.
+    Host(String),
+    /// The servers of a service (RFC 2782), by its whole name: `_http._tcp.api.example`.
+    Service(String),
+    /// The addresses of a host that is among the servers of a service. Only answers have it.
+    Target {
+        /// The name of the service.
+        service: String,
+        /// The host.
+        host: String,
+    },
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(host) => f.write_str(host),
+            Self::Service(name) => write!(f, "srv:{name}"),
+            Self::Target { service, host } => write!(f, "{host} (a server of srv:{service})"),
+        }
+    }
+}
+
+/// A place that a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// Servers of a higher number are for when there is no other. 0 for hosts.
+    pub priority: u16,
+    /// Where it is.
+    pub address: IpAddr,
+    /// Its port, which services say and hosts do not.
+    pub port: Option<u16>,
+    /// Its share relative to others of the same priority, as the service says. 0 for hosts.
+    pub weight: u16,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(port) = self.port else { return write!(f, "{}", self.address) };
+        let place = SocketAddr::new(self.address, port);
+        write!(f, "{place} (priority {}, weight {})", self.priority, self.weight)
+    }
+}
+
+/// What a name stands for at the moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolution {
-    /// The name that was asked for.
-    pub host: String,
-    /// Its addresses in their order, none twice, at least one; or why there are none.
-    pub addresses: Result<Vec<IpAddr>, String>,
+    /// What was asked.
+    pub question: Question,
+    /// The places in their order, none twice, at least one; or why there are none. About a target it
+    /// is said only that it fails, each time, and that it no longer does.
+    pub answer: Result<Vec<Found>, String>,
 }
 
 /// Follows names until it is dropped.
@@ -63,14 +114,14 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Asks for every name now, and again whenever an answer has become old or a question failed.
+    /// Asks every question now, and again whenever an answer has become old or a question failed.
     /// `deliver` hears each answer, changed or not, on the resolver's thread.
     ///
     /// # Errors
     /// If the thread cannot be started.
     pub fn follow(
         settings: ResolverSettings,
-        hosts: BTreeSet<String>,
+        questions: BTreeSet<Question>,
         deliver: impl Fn(Resolution) + Send + 'static,
     ) -> io::Result<Self> {
         let (running, stopped) = oneshot::channel();
@@ -78,13 +129,13 @@ impl Resolver {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
                 Ok(runtime) => {
-                    let all = follow_all(settings, hosts, deliver, stopped);
+                    let all = follow_all(settings, questions, deliver, stopped);
                     runtime.block_on(LocalSet::new().run_until(all));
                 }
                 Err(error) => {
-                    for host in hosts {
-                        let addresses = Err(format!("the resolver cannot start: {error}"));
-                        deliver(Resolution { host, addresses });
+                    for question in questions {
+                        let answer = Err(format!("the resolver cannot start: {error}"));
+                        deliver(Resolution { question, answer });
                     }
                 }
             }
@@ -96,85 +147,126 @@ impl Resolver {
 
 async fn follow_all(
     settings: ResolverSettings,
-    hosts: BTreeSet<String>,
+    questions: BTreeSet<Question>,
     deliver: impl Fn(Resolution) + 'static,
     stopped: oneshot::Receiver<()>,
 ) {
-    let deliver: Rc<dyn Fn(Resolution)> = Rc::new(deliver);
-    let settings = Rc::new(settings);
-    let resolver = match build(&settings) {
-        Ok(resolver) => Rc::new(resolver),
+    let deliver: Deliver = Rc::new(deliver);
+    let asker = match build(&settings) {
+        Ok(resolver) => Rc::new(Asker { resolver, settings }),
         Err(error) => {
-            for host in hosts {
-                deliver(Resolution { host, addresses: Err(error.clone()) });
+            for question in questions {
+                deliver(Resolution { question, answer: Err(error.clone()) });
             }
             return;
         }
     };
-    for host in hosts {
-        let (resolver, settings) = (Rc::clone(&resolver), Rc::clone(&settings));
-        let deliver = Rc::clone(&deliver);
-        tokio::task::spawn_local(follow_one(resolver, settings, host, deliver));
+    for question in questions {
+        let (asker, deliver) = (Rc::clone(&asker), Rc::clone(&deliver));
+        match question {
+            Question::Host(host) => {
+                let asked = host.clone();
+                let heard = move |addresses: Result<Vec<IpAddr>, String>| {
+                    let found = |address| Found { priority: 0, address, port: None, weight: 0 };
+                    let answer = addresses.map(|list| list.into_iter().map(found).collect());
+                    deliver(Resolution { question: Question::Host(host.clone()), answer });
+                };
+                tokio::task::spawn_local(asker.follow_host(asked, Duration::ZERO, heard));
+            }
+            Question::Service(name) => {
+                tokio::task::spawn_local(service::follow(asker, name, deliver));
+            }
+            // Whoever asks for a service hears of its targets.
+            Question::Target { .. } => {}
+        }
     }
     // The tasks end with the set they live in.
     let _ = stopped.await;
 }
 
-async fn follow_one(
-    resolver: Rc<TokioResolver>,
-    settings: Rc<ResolverSettings>,
-    host: String,
-    deliver: Rc<dyn Fn(Resolution)>,
-) {
-    let (first, longest) = PAUSES;
-    let mut pause = first;
-    loop {
-        let (addresses, next) = match ask(&resolver, &settings, &host).await {
-            Ok((addresses, ttl)) => {
-                pause = first;
-                (Ok(addresses), ttl)
-            }
-            Err(error) => {
-                let next = pause;
-                pause = pause.saturating_mul(2).min(longest);
-                (Err(error), next)
-            }
+type Deliver = Rc<dyn Fn(Resolution)>;
+
+/// Puts questions to the name servers.
+struct Asker {
+    resolver: TokioResolver,
+    settings: ResolverSettings,
+}
+
+impl Asker {
+    /// Asks for the addresses of a host after `rest`, and again and again. `heard` hears every
+    /// answer.
+    async fn follow_host(
+        self: Rc<Self>,
+        host: String,
+        mut rest: Duration,
+        heard: impl Fn(Result<Vec<IpAddr>, String>),
+    ) {
+        let mut pause = Pause::default();
+        loop {
+            sleep(rest).await;
+            let (addresses, next) = match self.addresses(&host).await {
+                Ok((addresses, ttl)) => (Ok(addresses), pause.after_success(ttl)),
+                Err(error) => (Err(error), pause.after_failure()),
+            };
+            rest = next;
+            heard(addresses);
+        }
+    }
+
+    /// The addresses and for how long they are good.
+    async fn addresses(&self, host: &str) -> Result<(Vec<IpAddr>, Duration), String> {
+        let limit = self.settings.timeout;
+        let answer = match timeout(limit, self.resolver.lookup_ip(host)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return Err(in_words(&error, "the name has no address")),
+            Err(_) => return Err(format!("no answer within {limit:?}")),
         };
-        deliver(Resolution { host: host.clone(), addresses });
-        sleep(next).await;
+        // In one order always: name servers rotate their answers, which changes nothing.
+        let addresses: BTreeSet<IpAddr> = answer.iter().collect();
+        if addresses.is_empty() {
+            return Err("the name has no address".to_owned());
+        }
+        let ttl = answer.valid_until().saturating_duration_since(std::time::Instant::now());
+        Ok((addresses.into_iter().collect(), self.within_bounds(ttl)))
+    }
+
+    /// A time to live as it is kept here.
+    fn within_bounds(&self, ttl: Duration) -> Duration {
+        // A TTL of zero with a minimum of zero would ask without a pause.
+        let least = self.settings.min_ttl.max(Duration::from_millis(100));
+        ttl.clamp(least, self.settings.max_ttl.max(least))
     }
 }
 
-/// The addresses and for how long they are good.
-async fn ask(
-    resolver: &TokioResolver,
-    settings: &ResolverSettings,
-    host: &str,
-) -> Result<(Vec<IpAddr>, Duration), String> {
-    let limit = settings.timeout;
-    let answer = match timeout(limit, resolver.lookup_ip(host)).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => return Err(in_words(&error)),
-        Err(_) => return Err(format!("no answer within {limit:?}")),
-    };
-    // In one order always: name servers rotate their answers, which changes nothing.
-    let addresses: BTreeSet<IpAddr> = answer.iter().collect();
-    if addresses.is_empty() {
-        return Err("the name has no address".to_owned());
+/// How long to wait before a question is put again.
+struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(PAUSES.0)
     }
-    let ttl = answer.valid_until().saturating_duration_since(std::time::Instant::now());
-    // A TTL of zero with a minimum of zero would ask without a pause.
-    let least = settings.min_ttl.max(Duration::from_millis(100));
-    Ok((addresses.into_iter().collect(), ttl.clamp(least, settings.max_ttl.max(least))))
+}
+
+impl Pause {
+    fn after_success(&mut self, ttl: Duration) -> Duration {
+        self.0 = PAUSES.0;
+        ttl
+    }
+
+    fn after_failure(&mut self) -> Duration {
+        let next = self.0;
+        self.0 = next.saturating_mul(2).min(PAUSES.1);
+        next
+    }
 }
 
 /// What went wrong, for somebody who has not read RFC 1035.
-fn in_words(error: &NetError) -> String {
+fn in_words(error: &NetError, nothing: &str) -> String {
     if error.is_nx_domain() {
         return "there is no such name".to_owned();
     }
     if error.is_no_records_found() {
-        return "the name has no address".to_owned();
+        return nothing.to_owned();
     }
     match error {
         NetError::Timeout => "the name servers do not answer".to_owned(),
@@ -230,12 +322,12 @@ mod tests {
             max_ttl: Duration::from_secs(60),
         };
         let (sender, receiver) = channel();
-        let hosts = BTreeSet::from(["localhost".to_owned()]);
-        let resolver = Resolver::follow(settings, hosts, move |it| drop(sender.send(it))).unwrap();
+        let asked = BTreeSet::from([Question::Host("localhost".to_owned())]);
+        let resolver = Resolver::follow(settings, asked, move |it| drop(sender.send(it))).unwrap();
         let answer = receiver.recv_timeout(Duration::from_secs(10)).unwrap();
-        assert_eq!(answer.host, "localhost");
-        let addresses = answer.addresses.unwrap();
-        assert!(addresses.contains(&"127.0.0.1".parse().unwrap()), "{addresses:?}");
+        assert_eq!(answer.question.to_string(), "localhost");
+        let found = answer.answer.unwrap();
+        assert!(found.iter().any(|it| it.to_string() == "127.0.0.1"), "{found:?}");
         drop(resolver);
         // The thread drops its sender when it ends.
         while receiver.recv_timeout(Duration::from_secs(10)).is_ok() {}

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use regex::bytes::Regex;
+use sluice_message::pair::{cookie_pairs, decoded, is_encoded, query_pairs, unquoted};
 use sluice_message::{FieldId, RequestHead};
 
 use crate::client::Clients;
 use crate::method::is_token;
-use crate::pair::{cookie_pairs, decoded, is_encoded, query_pairs, unquoted};
+
 use crate::path::regex;
 use crate::spec::{RouteSpec, ValueSpec};
 

@@ -11,7 +11,6 @@ mod condition;
 mod host;
 mod method;
 mod name;
-mod pair;
 mod path;
 mod site;
 mod spec;

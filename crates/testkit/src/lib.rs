@@ -31,7 +31,7 @@ pub use deadline::{Deadline, PATIENCE};
 pub use exchange::{After, Exchange};
 pub use faults::{FaultOrigin, Mode};
 pub use job::Job;
-pub use names::{NameServer, Resolution};
+pub use names::{NameServer, Resolution, Service};
 pub use origin::{Behaviour, Gate, Origin};
 pub use program::{Finished, Lines, Refused, Signal, Sluice, binary, run};
 pub use request::{Body, Received};

@@ -1,4 +1,4 @@
-//! A fake name server over UDP: A and AAAA records that a test changes while it runs.
+//! A fake name server over UDP: A, AAAA and SRV records that a test changes while it runs.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -12,10 +12,29 @@ pub enum Resolution {
     Addresses(Vec<IpAddr>, u32),
     /// Another name, and what that one resolves to, in one answer.
     Alias(String, Vec<IpAddr>, u32),
+    /// The servers of a service, for so many seconds.
+    Service(Vec<Service>, u32),
+    /// Another name, and the servers of the service that one is, in one answer.
+    ServiceAlias(String, Vec<Service>, u32),
     /// SERVFAIL.
     Failure,
     /// No answer at all.
     Silence,
+}
+
+/// One SRV record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Lower first.
+    pub priority: u16,
+    /// Share among those of its priority.
+    pub weight: u16,
+    /// Where it listens.
+    pub port: u16,
+    /// The host, or `.` for none.
+    pub target: String,
+    /// An address of the host that comes along in the additional section, for so many seconds.
+    pub along: Option<(IpAddr, u32)>,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +78,7 @@ impl NameServer {
         locked(&self.zone).names.insert(name.to_ascii_lowercase(), resolution);
     }
 
-    /// Every question so far: the name in lower case, the type (1 = A, 28 = AAAA).
+    /// Every question so far: the name in lower case, the type (1 = A, 28 = AAAA, 33 = SRV).
     #[must_use]
     pub fn queries(&self) -> Vec<(String, u16)> {
         locked(&self.zone).queries.clone()
@@ -119,41 +138,92 @@ fn parse_query(bytes: &[u8]) -> Option<(String, u16, usize)> {
 const A: u16 = 1;
 const CNAME: u16 = 5;
 const AAAA: u16 = 28;
+const SRV: u16 = 33;
 
 fn answer(query: &[u8], question: usize, kind: u16, found: Option<Resolution>) -> Vec<u8> {
-    let (code, alias, addresses, ttl) = match found {
-        Some(Resolution::Addresses(addresses, ttl)) => (0, None, addresses, ttl),
-        Some(Resolution::Alias(name, addresses, ttl)) => (0, Some(name), addresses, ttl),
-        Some(Resolution::Failure | Resolution::Silence) => (2, None, Vec::new(), 0),
-        None => (3, None, Vec::new(), 0),
+    let (mut addresses, mut services) = (Vec::new(), Vec::new());
+    let (code, alias, ttl) = match found {
+        Some(Resolution::Addresses(list, ttl)) => {
+            addresses = list;
+            (0, None, ttl)
+        }
+        Some(Resolution::Alias(name, list, ttl)) => {
+            addresses = list;
+            (0, Some(name), ttl)
+        }
+        Some(Resolution::Service(list, ttl)) => {
+            services = list;
+            (0, None, ttl)
+        }
+        Some(Resolution::ServiceAlias(name, list, ttl)) => {
+            services = list;
+            (0, Some(name), ttl)
+        }
+        Some(Resolution::Failure | Resolution::Silence) => (2, None, 0),
+        None => (3, None, 0),
     };
-    let mut records = Vec::new();
+    let mut records = Records::default();
     // A pointer to the question's name, or the alias spelled out.
     let mut owner = vec![0xc0, 12];
     if let Some(name) = alias {
         let spelled = encode_name(&name);
-        push_record(&mut records, &owner, CNAME, ttl, &spelled);
+        records.push(&owner, (CNAME, ttl), &spelled);
         owner = spelled;
     }
-    let mut count = u16::from(!records.is_empty());
-    for address in addresses {
-        let (its_kind, data) = match address {
-            IpAddr::V4(v4) => (A, v4.octets().to_vec()),
-            IpAddr::V6(v6) => (AAAA, v6.octets().to_vec()),
-        };
+    for (its_kind, data) in addresses.into_iter().map(address_data) {
         if its_kind == kind {
-            push_record(&mut records, &owner, kind, ttl, &data);
-            count += 1;
+            records.push(&owner, (kind, ttl), &data);
+        }
+    }
+    let mut additional = Records::default();
+    for service in services.iter().filter(|_| kind == SRV) {
+        let target = encode_name(&service.target);
+        let numbers = [service.priority, service.weight, service.port];
+        let mut data: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
+        data.extend_from_slice(&target);
+        records.push(&owner, (SRV, ttl), &data);
+        if let Some((address, ttl)) = service.along {
+            let (kind, data) = address_data(address);
+            additional.push(&target, (kind, ttl), &data);
         }
     }
     let mut bytes = query[..2].to_vec();
     // A response, authoritative, recursion desired as asked and available.
     bytes.extend_from_slice(&[0x84 | (query[2] & 1), 0x80 | code, 0, 1]);
-    bytes.extend_from_slice(&count.to_be_bytes());
-    bytes.extend_from_slice(&[0, 0, 0, 0]);
+    bytes.extend_from_slice(&records.count.to_be_bytes());
+    bytes.extend_from_slice(&[0, 0]);
+    bytes.extend_from_slice(&additional.count.to_be_bytes());
     bytes.extend_from_slice(&query[12..question]);
-    bytes.extend_from_slice(&records);
+    bytes.extend_from_slice(&records.bytes);
+    bytes.extend_from_slice(&additional.bytes);
     bytes
+}
+
+fn address_data(address: IpAddr) -> (u16, Vec<u8>) {
+    match address {
+        IpAddr::V4(v4) => (A, v4.octets().to_vec()),
+        IpAddr::V6(v6) => (AAAA, v6.octets().to_vec()),
+    }
+}
+
+/// One section of an answer.
+#[derive(Default)]
+struct Records {
+    bytes: Vec<u8>,
+    count: u16,
+}
+
+impl Records {
+    fn push(&mut self, owner: &[u8], (kind, ttl): (u16, u32), data: &[u8]) {
+        let bytes = &mut self.bytes;
+        bytes.extend_from_slice(owner);
+        bytes.extend_from_slice(&kind.to_be_bytes());
+        bytes.extend_from_slice(&[0, 1]);
+        bytes.extend_from_slice(&ttl.to_be_bytes());
+        bytes.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(data);
+        self.count += 1;
+    }
 }
 
 fn encode_name(name: &str) -> Vec<u8> {
@@ -166,18 +236,9 @@ fn encode_name(name: &str) -> Vec<u8> {
     bytes
 }
 
-fn push_record(bytes: &mut Vec<u8>, owner: &[u8], kind: u16, ttl: u32, data: &[u8]) {
-    bytes.extend_from_slice(owner);
-    bytes.extend_from_slice(&kind.to_be_bytes());
-    bytes.extend_from_slice(&[0, 1]);
-    bytes.extend_from_slice(&ttl.to_be_bytes());
-    bytes.extend_from_slice(&(data.len() as u16).to_be_bytes());
-    bytes.extend_from_slice(data);
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{A, AAAA, NameServer, Resolution, encode_name};
+    use super::{A, AAAA, NameServer, Resolution, SRV, Service, encode_name};
     use std::net::UdpSocket;
 
     fn query(server: &NameServer, name: &str, kind: u16) -> Vec<u8> {
@@ -204,6 +265,12 @@ mod tests {
 
         server.set("alias.test", Resolution::Alias("origin.test".into(), both, 1));
         assert_eq!(query(&server, "alias.test", A)[7], 2);
+        let along = Some(("127.0.0.1".parse().unwrap(), 9));
+        let service = Service { priority: 1, weight: 2, port: 80, target: "t.test".into(), along };
+        server.set("_s._tcp.test", Resolution::Service(vec![service], 5));
+        let answer = query(&server, "_s._tcp.test", SRV);
+        assert_eq!(answer[6..12], [0, 1, 0, 0, 0, 1], "one answer, one additional record");
+        assert!(answer.windows(8).any(|it| it == [0, 1, 0, 2, 0, 80, 1, b't']));
         server.set("broken.test", Resolution::Failure);
         assert_eq!(query(&server, "broken.test", A)[3], 0x82);
         assert_eq!(query(&server, "unknown.test", A)[3], 0x83);

@@ -14,6 +14,14 @@ pub struct Ask<'a> {
     pub head: &'a RequestHead,
     /// Whose it is.
     pub client: IpAddr,
-    /// A server that was asked in vain; chosen again only if there is no other.
-    pub avoid: Option<&'a Rc<Server>>,
+    /// Servers that were asked in vain; chosen again only if there is no other.
+    pub avoid: &'a [Rc<Server>],
+}
+
+impl Ask<'_> {
+    /// Whether this server was asked in vain.
+    #[must_use]
+    pub fn avoids(&self, server: &Rc<Server>) -> bool {
+        self.avoid.iter().any(|avoided| Rc::ptr_eq(avoided, server))
+    }
 }

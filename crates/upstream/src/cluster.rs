@@ -8,7 +8,7 @@ use sluice_message::Fault;
 use sluice_meter::UpstreamMeter;
 use sluice_net::Stream;
 
-use crate::balance::Rotation;
+use crate::balance::Selection;
 use crate::{Ask, ClusterPlan, ClusterSettings, Server};
 
 /// Servers, the rotation among them, and the plan they came from.
@@ -17,8 +17,8 @@ pub struct Cluster {
     plan: Arc<ClusterPlan>,
     servers: Vec<Rc<Server>>,
     /// Among the servers that were available when it was laid out.
-    rotation: RefCell<Rotation>,
-    /// Change of the cluster's state that the rotation knows of.
+    selection: RefCell<Selection>,
+    /// Change of the cluster's state that the selection knows of.
     seen: Cell<u64>,
     worker: usize,
 }
@@ -39,11 +39,11 @@ impl Cluster {
             .collect();
         // Read before the servers are: a change in between is seen at the next choice.
         let seen = plan.state.changes();
-        let rotation = Rotation::build(&plan.settings.balance, &plan.servers, worker);
+        let selection = Selection::build(plan, worker);
         Self {
             plan: Arc::clone(plan),
             servers,
-            rotation: RefCell::new(rotation),
+            selection: RefCell::new(selection),
             seen: Cell::new(seen),
             worker,
         }
@@ -76,27 +76,21 @@ impl Cluster {
     #[must_use]
     #[inline]
     pub fn choose(&self, ask: &Ask<'_>) -> Option<&Rc<Server>> {
-        let rotation = self.rotation();
-        let first = self.servers.get(rotation.next(ask)?)?;
-        if ask.avoid.is_some_and(|avoid| Rc::ptr_eq(avoid, first)) {
-            let others = (0..self.servers.len()).filter_map(|_| rotation.next(ask));
-            let mut others = others.filter_map(|index| self.servers.get(index));
-            return others.find(|other| !Rc::ptr_eq(first, other)).or(Some(first));
-        }
-        Some(first)
+        let selection = self.selection();
+        let other = || selection.other(ask, &self.servers);
+        let other = if ask.avoid.is_empty() { None } else { other() };
+        self.servers.get(other.or_else(|| selection.next(ask, &self.servers))?)
     }
 
-    /// The rotation among the servers that are available now.
+    /// The choice among the servers that are available now.
     #[inline]
-    fn rotation(&self) -> Ref<'_, Rotation> {
+    fn selection(&self) -> Ref<'_, Selection> {
         let changes = self.plan.state.changes();
         if changes != self.seen.get() {
             self.seen.set(changes);
-            let rule = &self.plan.settings.balance;
-            let rotation = Rotation::build(rule, &self.plan.servers, self.worker);
-            *self.rotation.borrow_mut() = rotation;
+            *self.selection.borrow_mut() = Selection::build(&self.plan, self.worker);
         }
-        self.rotation.borrow()
+        self.selection.borrow()
     }
 
     /// Takes note that `server` answered with `status` after `nanos` nanoseconds.

@@ -9,14 +9,20 @@ mod balance;
 mod cluster;
 mod plan;
 mod pool;
+mod ring;
+mod scatter;
 mod server;
 mod state;
+mod visit;
 
 pub use ask::Ask;
 pub use cluster::Cluster;
-pub use plan::{BalanceRule, ClusterPlan, ClusterSettings, RetryPolicy, ServerPlan};
+pub use plan::{
+    BalanceRule, ClusterPlan, ClusterSettings, HashKey, Layout, RetryPolicy, Role, ServerPlan,
+};
 pub use server::Server;
 pub use state::{Bar, ClusterState, ServerState};
+pub use visit::Visit;
 
 #[cfg(test)]
 mod tests;

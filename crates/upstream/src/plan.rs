@@ -6,6 +6,7 @@ use std::time::Duration;
 use sluice_meter::{PerWorker, ServerMeter, UpstreamMeter};
 use sluice_net::Endpoint;
 
+use crate::ring::Ring;
 use crate::{ClusterState, ServerState};
 
 /// A cluster as all workers share it. Immutable: a change makes a new plan.
@@ -19,6 +20,8 @@ pub struct ClusterPlan {
     pub servers: Vec<ServerPlan>,
     /// What all workers know of the cluster; outlives plans.
     pub state: Arc<ClusterState>,
+    /// What is laid out once for all workers.
+    pub layout: Layout,
     /// Counters of the cluster.
     pub meter: Arc<PerWorker<UpstreamMeter>>,
 }
@@ -51,6 +54,29 @@ pub struct ClusterSettings {
 pub enum BalanceRule {
     /// One after the other, by weight.
     RoundRobin,
+    /// The one with the fewest requests under way for its weight.
+    LeastRequests,
+    /// The less busy of two drawn by chance.
+    TwoChoices,
+    /// By chance, by weight.
+    Random,
+    /// The same one for the same key.
+    Hash(HashKey),
+}
+
+/// What of a request decides on its server, when they are chosen by hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HashKey {
+    /// The client's address.
+    Client,
+    /// The path, in the spelling routes are matched in.
+    Path,
+    /// The value of the first field of this name.
+    Header(Box<[u8]>),
+    /// The value of the cookie of this name.
+    Cookie(Box<[u8]>),
+    /// The value of this parameter of the query.
+    Query(Box<[u8]>),
 }
 
 /// When a request is tried again.
@@ -67,8 +93,39 @@ pub struct ServerPlan {
     pub endpoint: Endpoint,
     /// Share of the requests relative to the other servers; 0 gets none.
     pub weight: u32,
+    /// When it is asked.
+    pub role: Role,
     /// What all workers know of this server; outlives plans.
     pub state: Arc<ServerState>,
     /// Counters of this server.
     pub meter: Arc<PerWorker<ServerMeter>>,
+}
+
+/// When a server is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Always.
+    #[default]
+    Primary,
+    /// When no other server is available.
+    Backup,
+}
+
+/// What is laid out once for all workers, since it is too large for each to make its own.
+#[derive(Debug)]
+pub struct Layout {
+    /// If servers are chosen by hash.
+    pub(crate) ring: Option<Arc<Ring>>,
+}
+
+impl Layout {
+    /// For these settings and servers.
+    #[must_use]
+    pub fn new(settings: &ClusterSettings, servers: &[ServerPlan]) -> Self {
+        let ring = || {
+            let place = |server: &ServerPlan| (server.endpoint.to_string(), server.weight);
+            Arc::new(Ring::new(servers.iter().map(place)))
+        };
+        Self { ring: matches!(settings.balance, BalanceRule::Hash(_)).then(ring) }
+    }
 }

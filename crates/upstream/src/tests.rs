@@ -12,8 +12,8 @@ use sluice_net::{Deadline, Endpoint, run, yield_now};
 use sluice_message::RequestHead;
 
 use crate::{
-    Ask, BalanceRule, Bar, Cluster, ClusterPlan, ClusterSettings, ClusterState, RetryPolicy,
-    Server, ServerPlan,
+    Ask, BalanceRule, Bar, Cluster, ClusterPlan, ClusterSettings, ClusterState, Layout,
+    RetryPolicy, Role, Server, ServerPlan,
 };
 
 fn plan(servers: &[SocketAddr]) -> Arc<ClusterPlan> {
@@ -33,19 +33,22 @@ fn plan(servers: &[SocketAddr]) -> Arc<ClusterPlan> {
     let server = |address: &SocketAddr| ServerPlan {
         endpoint: Endpoint::Tcp(*address),
         weight: 1,
+        role: Role::Primary,
         state: state.server(&Endpoint::Tcp(*address)),
         meter: meters.server("api", &address.to_string()),
     };
+    let servers: Vec<ServerPlan> = servers.iter().map(server).collect();
     Arc::new(ClusterPlan {
         name: "api".into(),
+        layout: Layout::new(&settings, &servers),
         settings,
-        servers: servers.iter().map(server).collect(),
+        servers,
         state: Arc::clone(&state),
         meter: meters.upstream("api"),
     })
 }
 
-fn choose<'c>(cluster: &'c Cluster, avoid: Option<&Rc<Server>>) -> Option<&'c Rc<Server>> {
+fn choose<'c>(cluster: &'c Cluster, avoid: &[Rc<Server>]) -> Option<&'c Rc<Server>> {
     let head = RequestHead::new();
     cluster.choose(&Ask { head: &head, client: [127, 0, 0, 1].into(), avoid })
 }
@@ -62,7 +65,7 @@ fn servers_that_stay_keep_their_connections() {
     let (_second, two) = listener();
     run(async move {
         let old = Cluster::build(&plan(&[one]), 0, None);
-        let server = choose(&old, None).unwrap();
+        let server = choose(&old, &[]).unwrap();
         let stream = server.connect(&Deadline::new(), Duration::from_secs(5)).await.unwrap();
         // A new connection counts as readable until it was asked; the kernel says otherwise.
         let mut nothing = Vec::with_capacity(1);
@@ -73,7 +76,7 @@ fn servers_that_stay_keep_their_connections() {
         .await;
         old.keep(server, stream);
         let new = Cluster::build(&plan(&[two, one]), 0, Some(&old));
-        let carried = (0..2).filter(|_| new.take_idle(choose(&new, None).unwrap()).is_some());
+        let carried = (0..2).filter(|_| new.take_idle(choose(&new, &[]).unwrap()).is_some());
         assert_eq!(carried.count(), 1);
     })
     .unwrap();
@@ -84,7 +87,7 @@ fn connections_the_origin_closed_are_never_handed_out() {
     let (origin, address) = listener();
     run(async move {
         let cluster = Cluster::build(&plan(&[address]), 0, None);
-        let server = choose(&cluster, None).unwrap();
+        let server = choose(&cluster, &[]).unwrap();
         let stream = server.connect(&Deadline::new(), Duration::from_secs(5)).await.unwrap();
         let (accepted, _) = origin.accept().unwrap();
         drop(accepted);
@@ -102,7 +105,7 @@ fn connections_the_origin_closed_are_never_handed_out() {
 fn a_cluster_without_servers_says_so() {
     run(async {
         let cluster = Cluster::build(&plan(&[]), 0, None);
-        assert!(choose(&cluster, None).is_none());
+        assert!(choose(&cluster, &[]).is_none());
     })
     .unwrap();
 }
@@ -113,7 +116,7 @@ fn a_server_that_is_barred_is_not_chosen_until_it_is_back() {
         let places: Vec<SocketAddr> = (1..=3).map(|port| ([127, 0, 0, 1], port).into()).collect();
         let cluster = Cluster::build(&plan(&places), 0, None);
         let chosen = || -> BTreeSet<String> {
-            (0..6).map(|_| choose(&cluster, None).unwrap().label().to_owned()).collect()
+            (0..6).map(|_| choose(&cluster, &[]).unwrap().label().to_owned()).collect()
         };
         assert_eq!(chosen().len(), 3);
         let state = Arc::clone(&cluster.plan().servers[1].state);
@@ -131,13 +134,13 @@ fn another_server_is_tried_where_there_is_another() {
         let places: Vec<SocketAddr> = (1..=2).map(|port| ([127, 0, 0, 1], port).into()).collect();
         let cluster = Cluster::build(&plan(&places), 0, None);
         for _ in 0..5 {
-            let first = choose(&cluster, None).unwrap();
-            let second = choose(&cluster, Some(first)).unwrap();
+            let first = choose(&cluster, &[]).unwrap();
+            let second = choose(&cluster, std::slice::from_ref(first)).unwrap();
             assert_ne!(first.label(), second.label());
         }
         let alone = Cluster::build(&plan(&places[..1]), 0, None);
-        let first = choose(&alone, None).unwrap();
-        assert!(Rc::ptr_eq(first, choose(&alone, Some(first)).unwrap()));
+        let first = choose(&alone, &[]).unwrap();
+        assert!(Rc::ptr_eq(first, choose(&alone, std::slice::from_ref(first)).unwrap()));
     })
     .unwrap();
 }

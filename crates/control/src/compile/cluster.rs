@@ -1,31 +1,30 @@
 //! Upstreams become plans of clusters, their names resolved.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_meter::Meters;
-use sluice_model::{Balance, ServerAddress, Upstream};
+use sluice_model::{Role as ModelRole, Upstream};
 use sluice_net::Endpoint;
 use sluice_upstream::{
-    BalanceRule, ClusterPlan, ClusterSettings, ClusterState, RetryPolicy, ServerPlan,
+    ClusterPlan, ClusterSettings, ClusterState, Layout, RetryPolicy, Role, ServerPlan,
 };
 
-/// What a host name resolves to; nothing if that is not known.
-pub(crate) type Addresses<'a> = &'a dyn Fn(&str) -> Vec<IpAddr>;
+use super::balance::balance_rule;
+use crate::places::Places;
 
 /// The plan of an upstream; the same object as before if nothing has changed, so that workers keep
 /// what they made of it.
 pub(crate) fn cluster_plan(
     upstream: &Upstream,
-    addresses: Addresses<'_>,
+    places: Places<'_>,
     meters: &Meters,
     before: Option<&Arc<ClusterPlan>>,
 ) -> Arc<ClusterPlan> {
     let settings = settings(upstream);
-    let servers = servers(upstream, addresses);
+    let servers = servers(upstream, places);
     if let Some(before) = before {
-        let same = |(old, new): (&ServerPlan, &(Endpoint, u32))| {
-            (&old.endpoint, old.weight) == (&new.0, new.1)
+        let same = |(old, new): (&ServerPlan, &Wanted)| {
+            (&old.endpoint, old.weight, old.role) == (&new.endpoint, new.weight, new.role)
         };
         let unchanged = before.settings == settings
             && before.servers.len() == servers.len()
@@ -36,16 +35,18 @@ pub(crate) fn cluster_plan(
     }
     // What was learnt of the servers that stay is kept.
     let state = before.map_or_else(Arc::<ClusterState>::default, |plan| Arc::clone(&plan.state));
-    state.retain(|place| servers.iter().any(|(endpoint, _)| endpoint == place));
-    let servers = servers.into_iter().map(|(endpoint, weight)| {
+    state.retain(|place| servers.iter().any(|wanted| wanted.endpoint == *place));
+    let servers = servers.into_iter().map(|Wanted { endpoint, weight, role }| {
         let meter = meters.server(&upstream.name, &endpoint.to_string());
         let state = state.server(&endpoint);
-        ServerPlan { endpoint, weight, state, meter }
+        ServerPlan { endpoint, weight, role, state, meter }
     });
+    let servers: Vec<ServerPlan> = servers.collect();
     Arc::new(ClusterPlan {
         name: upstream.name.clone(),
+        layout: Layout::new(&settings, &servers),
         settings,
-        servers: servers.collect(),
+        servers,
         state: Arc::clone(&state),
         meter: meters.upstream(&upstream.name),
     })
@@ -59,37 +60,42 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
         read_timeout: upstream.timeout.read,
         write_timeout: upstream.timeout.write,
         tunnel_timeout: upstream.timeout.tunnel,
-        balance: match upstream.balance {
-            Balance::RoundRobin => BalanceRule::RoundRobin,
-        },
+        balance: balance_rule(&upstream.balance),
         retry: RetryPolicy { attempts: upstream.retry.attempts },
         host: upstream.host.as_ref().map(|host| host.as_bytes().into()),
     }
 }
 
+/// A server as the configuration wants it, its name resolved.
+struct Wanted {
+    endpoint: Endpoint,
+    weight: u32,
+    role: Role,
+}
+
 /// Places of the servers with their weights. A place that is named twice is one server with the
-/// weight of both: its connections are shared anyhow.
-fn servers(upstream: &Upstream, addresses: Addresses<'_>) -> Vec<(Endpoint, u32)> {
-    let mut servers: Vec<(Endpoint, u32)> = Vec::new();
+/// weight of both, and no backup if one of the two is none: its connections are shared anyhow.
+fn servers(upstream: &Upstream, places: Places<'_>) -> Vec<Wanted> {
+    let mut servers: Vec<Wanted> = Vec::new();
     for server in &upstream.servers {
-        for endpoint in endpoints(&server.address, addresses) {
-            match servers.iter_mut().find(|(known, _)| *known == endpoint) {
-                Some((_, weight)) => *weight = weight.saturating_add(server.weight),
-                None => servers.push((endpoint, server.weight)),
+        let role = role(server.role);
+        for place in places(&server.address) {
+            let weight = server.weight.saturating_mul(place.weight);
+            match servers.iter_mut().find(|known| known.endpoint == place.endpoint) {
+                Some(known) => {
+                    known.weight = known.weight.saturating_add(weight);
+                    known.role = if known.role == role { role } else { Role::Primary };
+                }
+                None => servers.push(Wanted { endpoint: place.endpoint, weight, role }),
             }
         }
     }
     servers
 }
 
-/// The places a server's address stands for.
-pub(crate) fn endpoints(address: &ServerAddress, addresses: Addresses<'_>) -> Vec<Endpoint> {
-    match address {
-        ServerAddress::Ip(address) => vec![Endpoint::Tcp(*address)],
-        ServerAddress::Unix(path) => vec![Endpoint::Unix(path.clone())],
-        ServerAddress::Name { host, port } => {
-            let found = addresses(host).into_iter();
-            found.map(|ip| Endpoint::Tcp(SocketAddr::new(ip, *port))).collect()
-        }
+const fn role(role: ModelRole) -> Role {
+    match role {
+        ModelRole::Primary => Role::Primary,
+        ModelRole::Backup => Role::Backup,
     }
 }

@@ -1,21 +1,21 @@
 //! A model becomes what runs, as far as that goes without sockets.
 
 mod answer;
+mod balance;
 mod cluster;
 mod listener;
 mod table;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_engine::{Answer, Redirect};
 use sluice_meter::AccessFormat;
-use sluice_model::{AccessLog, Action, Log, Model, ServerAddress};
+use sluice_model::{AccessLog, Action, Log, Model};
 use sluice_net::files;
 
 use crate::flaw::Flaw;
 
-pub(crate) use cluster::{cluster_plan, endpoints};
+pub(crate) use cluster::cluster_plan;
 pub(crate) use listener::{connection_limits, endpoint, limits, timeouts};
 pub(crate) use table::PreparedTable;
 
@@ -94,15 +94,4 @@ fn prepare_access(log: &Log, flaws: &mut Vec<Flaw>) -> Option<Arc<AccessFormat>>
 /// How a route is called in messages.
 pub(crate) fn route_element(name: &str) -> String {
     format!("route \"{name}\"")
-}
-
-/// The host names a configuration needs resolved.
-pub(crate) fn host_names(model: &Model) -> BTreeSet<String> {
-    let servers = model.upstreams.iter().flat_map(|upstream| &upstream.servers);
-    servers
-        .filter_map(|server| match &server.address {
-            ServerAddress::Name { host, .. } => Some(host.clone()),
-            ServerAddress::Ip(_) | ServerAddress::Unix(_) => None,
-        })
-        .collect()
 }

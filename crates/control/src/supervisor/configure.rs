@@ -10,13 +10,13 @@ use sluice_net::process::{cpus, monotonic_micros};
 use super::shown::url;
 use super::{Failure, Supervisor};
 use crate::compile::{
-    Prepared, PreparedAction, PreparedTable, connection_limits, endpoint, host_names, limits,
-    prepare, timeouts,
+    Prepared, PreparedAction, PreparedTable, connection_limits, endpoint, limits, prepare, timeouts,
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
 use crate::event::Event;
 use crate::health::HealthReport;
+use crate::places::questions;
 use crate::status::Status;
 
 /// The name under which requests are counted that no route takes.
@@ -131,8 +131,8 @@ impl Supervisor {
     fn follow_names(&mut self) {
         let sender = self.sender.clone();
         let deliver = move |resolution| drop(sender.send(Event::Resolved(resolution)));
-        let hosts = host_names(&self.model);
-        if let Err(error) = self.names.follow(&self.model.resolver, hosts, deliver) {
+        let questions = questions(&self.model);
+        if let Err(error) = self.names.follow(&self.model.resolver, questions, deliver) {
             self.voice.warn(&format!("names cannot be resolved: {error}"));
         }
         let deadline = sluice_net::process::uptime().saturating_add(self.model.resolver.timeout);

@@ -4,8 +4,8 @@ use sluice_net::Endpoint;
 use sluice_net::process::wall_clock;
 
 use super::Supervisor;
-use crate::compile::endpoints;
 use crate::document::Document;
+use crate::places::places;
 use crate::status::{Shown, ShownListener, ShownServer, ShownUpstream};
 
 /// Where a browser or curl finds an address of ours.
@@ -44,7 +44,6 @@ impl Supervisor {
 
     fn shown_upstreams(&self) -> Vec<ShownUpstream> {
         let meters = self.status.meters();
-        let addresses = |host: &str| self.names.addresses(host);
         let upstreams = self.model.upstreams.iter().map(|upstream| ShownUpstream {
             name: upstream.name.clone(),
             meter: meters.upstream(&upstream.name),
@@ -54,9 +53,9 @@ impl Supervisor {
                 .map(|server| ShownServer {
                     address: server.address.to_string(),
                     weight: server.weight,
-                    resolved: endpoints(&server.address, &addresses)
+                    resolved: places(&server.address, &self.names)
                         .iter()
-                        .map(Endpoint::to_string)
+                        .map(|place| place.endpoint.to_string())
                         .map(|place| {
                             let meter = meters.server(&upstream.name, &place);
                             (place, meter)

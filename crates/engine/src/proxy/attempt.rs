@@ -7,7 +7,7 @@ use std::task::Poll;
 use sluice_conn::{Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, Retry, Syntax};
 use sluice_net::{Stream, now};
-use sluice_upstream::{Ask, Cluster, Server};
+use sluice_upstream::{Ask, Cluster, Server, Visit};
 use sluice_wire::h1::Upgrade;
 
 use super::Halves;
@@ -28,11 +28,12 @@ impl Exchange<'_, '_> {
         (receiver, sender): Halves<'_>,
     ) -> Result<Stream, Stop> {
         let no_server = Fault::upstream(FaultKind::NoServer, Retry::Never);
-        let mut server = self.choose(cluster, None).ok_or(no_server)?;
+        let mut server = self.choose(cluster, &[]).ok_or(no_server)?;
         let mut reuse = Reuse::Reused;
         let mut retries = cluster.settings().retry.attempts;
+        let mut failed = Vec::new();
         loop {
-            self.upstream.server = Some(Rc::clone(&server));
+            self.upstream.server = Some(Visit::new(cluster, &server));
             self.upstream.attempts += 1;
             let halves = (&mut *receiver, &mut *sender);
             let tried = self.try_server((cluster, &server), (reuse, upgrade), upload, halves);
@@ -50,7 +51,8 @@ impl Exchange<'_, '_> {
                 reuse = Reuse::Fresh;
             } else if retries > 0 {
                 retries -= 1;
-                server = self.choose(cluster, Some(&server)).ok_or(no_server)?;
+                failed.push(server);
+                server = self.choose(cluster, &failed).ok_or(no_server)?;
                 reuse = Reuse::Reused;
             } else {
                 return Err(fault);
@@ -59,12 +61,8 @@ impl Exchange<'_, '_> {
         }
     }
 
-    /// The server to ask; another one than `avoid`, if there is another.
-    pub(super) fn choose(
-        &self,
-        cluster: &Cluster,
-        avoid: Option<&Rc<Server>>,
-    ) -> Option<Rc<Server>> {
+    /// The server to ask; another one than those of `avoid`, if there is another.
+    pub(super) fn choose(&self, cluster: &Cluster, avoid: &[Rc<Server>]) -> Option<Rc<Server>> {
         cluster.choose(&Ask { head: self.request, client: self.client, avoid }).map(Rc::clone)
     }
 
@@ -94,7 +92,8 @@ impl Exchange<'_, '_> {
             }
             None => Upstream::new(self.connect(cluster, server).await?, halves, Reuse::Fresh),
         };
-        let _active = Active::new(cluster, server);
+        cluster.meter().requests.increment();
+        server.meter().requests.increment();
         upstream.send_head(self.request, upgrade);
         upload.restart(self.request);
         let begun = now();
@@ -168,25 +167,5 @@ impl Exchange<'_, '_> {
             self.downstream.send_interim(self.response);
         }
         Err(Fault::upstream(FaultKind::Malformed(Syntax::StatusLine), Retry::Never).into())
-    }
-}
-
-/// Counts a request as under way for as long as it is.
-pub(super) struct Active<'a>(&'a Cluster, &'a Server);
-
-impl<'a> Active<'a> {
-    pub(super) fn new(cluster: &'a Cluster, server: &'a Server) -> Self {
-        cluster.meter().requests.increment();
-        cluster.meter().active.add(1);
-        server.meter().requests.increment();
-        server.meter().active.add(1);
-        Self(cluster, server)
-    }
-}
-
-impl Drop for Active<'_> {
-    fn drop(&mut self) {
-        self.0.meter().active.add(-1);
-        self.1.meter().active.add(-1);
     }
 }

@@ -7,7 +7,6 @@ use sluice_message::{
 use sluice_upstream::Cluster;
 use sluice_wire::h1::Upgrade;
 
-use super::attempt::Active;
 use crate::exchange::{After, Exchange, Stop};
 
 impl Exchange<'_, '_> {
@@ -23,7 +22,6 @@ impl Exchange<'_, '_> {
             return Err(Fault::upstream(fault, Retry::Never).into());
         }
         self.status = 101;
-        let _active = self.upstream.server.as_ref().map(|server| Active::new(cluster, server));
         let downstream = &mut *self.downstream;
         let mut framing = downstream.framing(BodyLength::Empty, Persistence::KeepAlive, None);
         framing.upgrade = Upgrade::Yes;

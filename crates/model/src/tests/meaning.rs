@@ -51,6 +51,7 @@ fn defaults_are_filled_in() {
             servers: vec![Server {
                 address: ServerAddress::Ip("127.0.0.1:9001".parse().unwrap()),
                 weight: 1,
+                role: Role::Primary,
             }],
             balance: Balance::RoundRobin,
             keepalive: Keepalive { idle: 256, timeout: seconds(60) },
@@ -381,4 +382,38 @@ fn ports_may_be_free_twice() {
 fn a_written_admin_address_is_known_as_such() {
     let model = toml(&with_rest("admin.address = \"127.0.0.1:9180\"")).unwrap();
     assert_eq!(model.admin.origin, Origin::Written);
+}
+
+#[test]
+fn rules_of_choice_say_what_they_need() {
+    let hash = |on: &str| format!("\"hash\"\nhash = {{ {on} }}");
+    let header = HashOn::Header("x-user".to_owned());
+    let rows = [
+        ("\"round_robin\"".to_owned(), Balance::RoundRobin),
+        ("\"least_requests\"".to_owned(), Balance::LeastRequests),
+        ("\"two_choices\"".to_owned(), Balance::TwoChoices),
+        ("\"random\"".to_owned(), Balance::Random),
+        (hash("on = \"client\""), Balance::Hash(HashOn::Client)),
+        (hash("on = \"path\""), Balance::Hash(HashOn::Path)),
+        (hash("on = \"header\", name = \"X-User\""), Balance::Hash(header)),
+        (hash("on = \"cookie\", name = \"Sid\""), Balance::Hash(HashOn::Cookie("Sid".to_owned()))),
+        (
+            hash("on = \"query\", name = \"user id\""),
+            Balance::Hash(HashOn::Query("user id".to_owned())),
+        ),
+    ];
+    for (text, expected) in rows {
+        let upstream = format!("[upstream.a]\nservers = \"h:1\"\nbalance = {text}\n");
+        let model = toml(&with_rest(&(upstream + "[[route]]\nproxy = \"a\""))).unwrap();
+        assert_eq!(model.upstreams[0].balance, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_server_may_be_a_backup() {
+    let text = "[upstream.a]\nservers = [\"h:1\", { address = \"h:2\", backup = true },
+                { address = \"h:3\", backup = false }]\n[[route]]\nproxy = \"a\"";
+    let model = toml(&with_rest(text)).unwrap();
+    let roles: Vec<Role> = model.upstreams[0].servers.iter().map(|server| server.role).collect();
+    assert_eq!(roles, [Role::Primary, Role::Backup, Role::Primary]);
 }

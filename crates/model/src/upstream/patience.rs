@@ -8,7 +8,7 @@ use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 /// Connections kept open for the next request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keepalive {
-    /// Idle connections kept per worker, over all servers of the upstream; 0 = none.
+    /// Idle connections each worker keeps to each server; 0 = none.
     pub idle: usize,
     /// How long an idle connection is kept.
     pub timeout: Duration,
@@ -35,8 +35,8 @@ pub(super) static KEEPALIVE: Section = Section {
             name: "idle",
             kind: Kind::Integer { min: 0, max: 1_000_000, word: None },
             preset: Preset::Value("256"),
-            doc: "Idle connections kept by each worker; 0 closes every connection after its \
-                  response.",
+            doc: "Idle connections each worker keeps to each server; 0 closes every connection \
+                  after its response.",
         },
         Key {
             name: "timeout",

@@ -14,6 +14,18 @@ pub struct Server {
     pub address: ServerAddress,
     /// Its share of the requests relative to the others; 0 = none.
     pub weight: u32,
+    /// Whether it is asked always, or only when no other is available.
+    pub role: Role,
+}
+
+/// When a server is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Always.
+    #[default]
+    Primary,
+    /// When no other server is available.
+    Backup,
 }
 
 pub(super) static SERVER: Section = Section {
@@ -30,7 +42,14 @@ pub(super) static SERVER: Section = Section {
             name: "weight",
             kind: Kind::Integer { min: 0, max: 1000, word: None },
             preset: Preset::Value("1"),
-            doc: "Its share of the requests relative to the others; 0 gives it none.",
+            doc: "Its share of the requests relative to the others; 0 gives it none. The weights \
+                  of SRV records are multiplied by it.",
+        },
+        Key {
+            name: "backup",
+            kind: Kind::Flag,
+            preset: Preset::Value("false"),
+            doc: "`true` for a server that is asked only when no other is available.",
         },
     ],
 };
@@ -63,13 +82,15 @@ fn read_server(item: &Node, report: &Report<'_>) -> Option<Server> {
     match &item.value {
         Value::Text(text) => {
             let address = report.accept(item.span, parse_server(&text.value))?;
-            Some(Server { address, weight: 1 })
+            Some(Server { address, weight: 1, role: Role::Primary })
         }
         _ => {
             let fields = Fields::open(Some(item), item.span, &SERVER, report);
             let weight = fields.integer("weight").and_then(|it| u32::try_from(it).ok());
+            let backup = fields.flag("backup").unwrap_or(false);
+            let role = if backup { Role::Backup } else { Role::Primary };
             let address = fields.parsed("address", parse_server)?;
-            Some(Server { address, weight: weight.unwrap_or(1) })
+            Some(Server { address, weight: weight.unwrap_or(1), role })
         }
     }
 }

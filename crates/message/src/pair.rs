@@ -1,7 +1,10 @@
 //! Names and values inside a query and inside `Cookie`.
 
+use crate::{FieldId, RequestHead};
+
 /// The pairs of a query: split at `&` and the first `=`, still encoded.
-pub(crate) fn query_pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+#[inline]
+pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
         let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
         (name, pair.get(name.len() + 1..).unwrap_or_default())
@@ -9,7 +12,8 @@ pub(crate) fn query_pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> 
 }
 
 /// The pairs of a `Cookie` value (RFC 6265, 4.2.1).
-pub(crate) fn cookie_pairs(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+#[inline]
+pub fn cookie_pairs(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     value.split(|&byte| byte == b';').filter_map(|pair| {
         let pair = pair.trim_ascii();
         let name = pair.split(|&byte| byte == b'=').next()?;
@@ -18,22 +22,37 @@ pub(crate) fn cookie_pairs(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])>
     })
 }
 
+/// The values of the cookies of this name, without quotes.
+#[inline]
+pub fn cookies<'h>(
+    head: &'h RequestHead,
+    name: &'h [u8],
+) -> impl Iterator<Item = &'h [u8]> + use<'h> {
+    let pairs = head.fields.values(FieldId::Cookie).flat_map(cookie_pairs);
+    pairs.filter(move |(have, _)| *have == name).map(|(_, value)| unquoted(value))
+}
+
 /// A cookie's value without the quotes it may stand in (RFC 6265, 4.1.1).
-pub(crate) fn unquoted(value: &[u8]) -> &[u8] {
+#[must_use]
+#[inline]
+pub fn unquoted(value: &[u8]) -> &[u8] {
     match value {
         [b'"', inner @ .., b'"'] => inner,
         _ => value,
     }
 }
 
-/// Whether `encoded` and `decoded` differ at all.
-pub(crate) fn is_encoded(text: &[u8]) -> bool {
+/// Whether [`decoded`] would change anything.
+#[must_use]
+#[inline]
+pub fn is_encoded(text: &[u8]) -> bool {
     text.iter().any(|&byte| byte == b'%' || byte == b'+')
 }
 
 /// The bytes that a name or value of a query stands for: `+` is a space, `%41` is `A`, an escape
 /// that is none stands for itself, as in every browser and form library.
-pub(crate) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
+#[inline]
+pub fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let (&byte, after) = rest.split_first()?;
