@@ -267,3 +267,26 @@ fn knee(outcomes: &[Outcome]) -> Option<f64> {
 fn verdict(finished: &Finished) -> u8 {
     if finished.outcome.errors.total() > 0 { FAILED } else { 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn the_knee_is_the_last_rate_before_the_first_that_was_too_high_or_cut_short() {
+        let at = |rate: f64| Outcome {
+            mode: Mode::Open { rate_per_second: rate },
+            errors: crate::outcome::Errors::default(),
+            sustained: Some(true),
+            interrupted: false,
+            ..sample::outcome(10, rate, 100)
+        };
+        let high = Outcome { sustained: Some(false), ..at(2000.0) };
+        let cut = Outcome { interrupted: true, ..at(2000.0) };
+        assert_eq!(knee(&[at(1000.0), at(2000.0)]), Some(2000.0));
+        assert_eq!(knee(&[at(1000.0), high.clone(), at(3000.0)]), Some(1000.0));
+        assert_eq!(knee(&[at(1000.0), cut]), Some(1000.0));
+        assert_eq!(knee(&[high]), None);
+    }
+}

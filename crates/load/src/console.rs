@@ -55,7 +55,8 @@ pub(crate) fn threads(arguments: &BenchArguments) -> u32 {
 pub(crate) fn trust(arguments: &BenchArguments) -> Result<Trust, Refusal> {
     match (&arguments.ca, arguments.insecure) {
         (_, true) => Ok(Trust::Anything),
-        (Some(path), false) => read(path).map(Trust::Pem),
+        (Some(path), false) => Trust::pem(read(path)?)
+            .map_err(|why| Refusal::usage(format!("{}: {why}", path.display()))),
         (None, false) => Ok(Trust::System),
     }
 }

@@ -31,6 +31,17 @@ pub enum Trust {
     Anything,
 }
 
+impl Trust {
+    /// The certificates of a PEM text.
+    ///
+    /// # Errors
+    /// There are none in it, or one cannot be read, in words.
+    pub fn pem(text: Vec<u8>) -> Result<Self, String> {
+        of_pem(&text)?;
+        Ok(Self::Pem(text))
+    }
+}
+
 /// How encrypted connections are opened. Every connection has a handshake of its own: none is
 /// shortened by what an earlier one left behind.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use super::peers::{Bench, first_line};
+use super::peers::{Bench, Peer, first_line};
 
 /// One line of the table.
 #[derive(Clone, Debug, Default)]
@@ -136,7 +136,9 @@ pub fn environment(bench: &Bench, side: Side) -> Vec<String> {
     note("Commit", commit(&bench.root));
     note("CPU", cpu());
     note("Kernel", first_line(Command::new("uname").args(["-srm"])));
-    for peer in &bench.peers {
+    // HAProxy is loaded by nobody but to be compared with.
+    let took_part = |peer: &&Peer| side == Side::Server || **peer != Peer::Haproxy;
+    for peer in bench.peers.iter().filter(took_part) {
         note(peer.name(), bench.version(*peer));
     }
     if side == Side::Server {

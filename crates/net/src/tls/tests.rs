@@ -136,6 +136,7 @@ fn a_server_without_tls_is_told_from_one_that_leaves() {
 fn what_cannot_be_trusted_or_named_is_told() {
     let said = TlsClient::new("localhost", &Trust::Pem(b"nothing".to_vec())).unwrap_err();
     assert!(said.contains("no certificate"), "{said}");
+    assert_eq!(Trust::pem(b"nothing".to_vec()), Err(said));
     let broken = "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n";
     assert!(TlsClient::new("localhost", &Trust::Pem(broken.as_bytes().to_vec())).is_err());
     let said = TlsClient::new("a b", &Trust::Anything).unwrap_err();

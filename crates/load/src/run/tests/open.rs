@@ -28,8 +28,30 @@ fn a_rate_can_have_a_number_of_requests_and_a_warm_up() {
     let warmup = Duration::from_millis(200);
     let plan = Plan { warmup, ..plan(&server.url(), 50) };
     let outcome = outcome(open(plan, 200.0));
-    assert_eq!((outcome.requests, outcome.sustained), (50, Some(true)), "{outcome:?}");
+    assert_eq!((outcome.requests, outcome.responses), (50, 50), "{outcome:?}");
     assert!(server.requests() >= 80, "{}", server.requests());
+}
+
+#[test]
+fn a_rate_is_sustained_if_one_answer_in_a_hundred_is_missing_and_not_if_two_are() {
+    let mut tally = Tally::new(&Mode::Open { rate_per_second: 100.0 });
+    let timed = timed("http://127.0.0.1:1/", 10_000);
+    let counted = plan("http://127.0.0.1:1/", 1000);
+    for (plan, seconds, responses, sustained) in [
+        (&timed, 10.0, 1000, true),
+        (&timed, 10.0, 990, true),
+        (&timed, 10.0, 989, false),
+        (&counted, 10.0, 1000, true),
+        (&counted, 10.09, 1000, true),
+        (&counted, 10.2, 1000, false),
+        // Cut short: what was due until then counts.
+        (&counted, 5.0, 500, true),
+        (&counted, 5.0, 400, false),
+    ] {
+        tally.responses = responses;
+        let found = is_sustained(plan, 100.0, seconds, &tally);
+        assert_eq!(found, sustained, "{responses} answers in {seconds} s");
+    }
 }
 
 #[test]
