@@ -76,8 +76,7 @@ impl<'u> Upstream<'u> {
     /// Waits for the head of an answer, interim ones included.
     ///
     /// # Errors
-    /// A malformed head, or a connection that ended or broke. If it was a reused one and not a byte of
-    /// the answer had come, the request may be repeated if that does no harm (RFC 9112, 9.3.1).
+    /// A malformed head, or a connection that ended or broke; see [`Upstream::lost`].
     pub fn poll_head(
         &mut self,
         cx: &Context<'_>,
@@ -116,14 +115,12 @@ impl<'u> Upstream<'u> {
         self.sender.progress()
     }
 
-    /// The connection ended before its answer was there.
+    /// The connection ended, or was given up, before its answer was there. If not a byte of the answer
+    /// had come, the request may be repeated if that does no harm (RFC 9112, 9.3.1).
     #[must_use]
     pub fn lost(&self, kind: FaultKind) -> Fault {
         let untouched = self.receiver.input().is_empty() && self.receiver.received() == 0;
-        let retry = match self.reuse {
-            Reuse::Reused if untouched => Retry::IfIdempotent,
-            _ => Retry::Never,
-        };
+        let retry = if untouched { Retry::IfIdempotent } else { Retry::Never };
         Fault::upstream(kind, retry)
     }
 

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod patience;
+mod tries;
 mod tunnel;
 mod upload;
 
@@ -34,6 +35,10 @@ impl Exchange<'_, '_> {
         self.upstream.cluster = Some(Rc::clone(cluster));
         let upgrade = self.prepare(cluster)?;
         let mut upload = Upload::new(self.request, body_limit);
+        let buffer = cluster.settings().retry.buffer;
+        if buffer > 0 && self.may_repeat(cluster, Retry::IfIdempotent, &upload) {
+            upload.keep(self.request.body, buffer);
+        }
         let halves = (&mut *receiver, &mut *sender);
         let stream = self.obtain_answer(cluster, upgrade, &mut upload, halves).await?;
         let mut upstream = Upstream::resume(stream, (receiver, sender), Reuse::Reused);
@@ -113,7 +118,7 @@ impl Exchange<'_, '_> {
                 .received()
                 .wrapping_add(downstream.progress())
                 .wrapping_add(upload.position(downstream, upstream));
-            patience.poll(cx, downstream, (position, limit)).map(|()| Err(fault))
+            patience.poll(cx, downstream.deadline, (position, limit)).map(|()| Err(fault))
         })
         .await;
         relayed.map_err(|fault| Stop { fault, progress: AnswerProgress::Begun })?;

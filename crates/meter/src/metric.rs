@@ -75,7 +75,9 @@ metrics! {
     UPSTREAM_REQUESTS = Counter "sluice_upstream_requests_total" ["upstream"]
         "Requests sent to the upstream, retries included.";
     UPSTREAM_RETRIES = Counter "sluice_upstream_retries_total" ["upstream"]
-        "Requests sent again after a fault.";
+        "Requests sent again after a fault, or after an answer that calls for it.";
+    UPSTREAM_RETRIES_REFUSED = Counter "sluice_upstream_retry_budget_exhausted_total" ["upstream"]
+        "Requests not sent again because the budget for retries was spent.";
     UPSTREAM_CONNECTS = Counter "sluice_upstream_connects_total" ["upstream"]
         "Connections opened.";
     UPSTREAM_CONNECT_FAILURES = Counter "sluice_upstream_connect_failures_total" ["upstream"]

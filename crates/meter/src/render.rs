@@ -138,6 +138,7 @@ impl Meters {
         };
         counter(page, &metric::UPSTREAM_REQUESTS, |meter| meter.requests.value());
         counter(page, &metric::UPSTREAM_RETRIES, |meter| meter.retries.value());
+        counter(page, &metric::UPSTREAM_RETRIES_REFUSED, |meter| meter.retries_refused.value());
         counter(page, &metric::UPSTREAM_CONNECTS, |meter| meter.connects.value());
         counter(page, &metric::UPSTREAM_CONNECT_FAILURES, |meter| meter.connect_failures.value());
         counter(page, &metric::UPSTREAM_REUSES, |meter| meter.reuses.value());

@@ -9,8 +9,10 @@ use crate::{ClassCounters, Counter, Gauge, Histogram, ReasonCounters};
 pub struct UpstreamMeter {
     /// Requests sent, retries included.
     pub requests: Counter,
-    /// Requests sent again after a fault.
+    /// Requests sent again after a fault, or after an answer that calls for it.
     pub retries: Counter,
+    /// Requests not sent again because the budget for it was spent.
+    pub retries_refused: Counter,
     /// Connections opened.
     pub connects: Counter,
     /// Connections that could not be opened.

@@ -25,6 +25,7 @@ mod respond;
 mod route;
 mod schema;
 mod section;
+mod share;
 mod size;
 mod source;
 mod toml;
@@ -43,8 +44,12 @@ pub use reference::reference;
 pub use respond::{BodySource, Redirect, Respond};
 pub use route::{Action, Proxy, Route};
 pub use schema::schema;
+pub use share::Share;
 pub use source::{Format, Source};
-pub use upstream::{Balance, HashOn, Keepalive, Retry, Role, Server, Upstream, UpstreamTimeout};
+pub use upstream::{
+    Balance, HashOn, Keepalive, Repeatable, Retry, RetryBudget, RetryCondition, Role, Server,
+    Upstream, UpstreamTimeout,
+};
 
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ use crate::section::{Key, Kind, Preset, Section};
 
 pub use balance::{Balance, HashOn};
 pub use patience::{Keepalive, UpstreamTimeout};
-pub use retry::Retry;
+pub use retry::{Repeatable, Retry, RetryBudget, RetryCondition};
 pub use server::{Role, Server};
 
 use balance::{BALANCES, HASH, read_balance};

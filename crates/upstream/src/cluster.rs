@@ -9,6 +9,7 @@ use sluice_meter::UpstreamMeter;
 use sluice_net::Stream;
 
 use crate::balance::Selection;
+use crate::retry::Budget;
 use crate::{Ask, ClusterPlan, ClusterSettings, Server};
 
 /// Servers, the rotation among them, and the plan they came from.
@@ -20,6 +21,8 @@ pub struct Cluster {
     selection: RefCell<Selection>,
     /// Change of the cluster's state that the selection knows of.
     seen: Cell<u64>,
+    /// What may be spent on retries.
+    budget: Option<Budget>,
     worker: usize,
 }
 
@@ -45,6 +48,7 @@ impl Cluster {
             servers,
             selection: RefCell::new(selection),
             seen: Cell::new(seen),
+            budget: plan.settings.retry.budget.map(Budget::new),
             worker,
         }
     }
@@ -80,6 +84,25 @@ impl Cluster {
         let other = || selection.other(ask, &self.servers);
         let other = if ask.avoid.is_empty() { None } else { other() };
         self.servers.get(other.or_else(|| selection.next(ask, &self.servers))?)
+    }
+
+    /// A request comes in, which allows its share of retries.
+    #[inline]
+    pub fn on_request(&self) {
+        if let Some(budget) = &self.budget {
+            budget.deposit();
+        }
+    }
+
+    /// Whether one more retry fits into the budget; it is spent then. Counted if not.
+    #[must_use]
+    pub fn spend_retry(&self) -> Option<()> {
+        let Some(budget) = &self.budget else { return Some(()) };
+        let spent = budget.withdraw();
+        if spent.is_none() {
+            self.meter().retries_refused.increment();
+        }
+        spent
     }
 
     /// The choice among the servers that are available now.

@@ -9,6 +9,7 @@ mod balance;
 mod cluster;
 mod plan;
 mod pool;
+mod retry;
 mod ring;
 mod scatter;
 mod server;
@@ -17,9 +18,8 @@ mod visit;
 
 pub use ask::Ask;
 pub use cluster::Cluster;
-pub use plan::{
-    BalanceRule, ClusterPlan, ClusterSettings, HashKey, Layout, RetryPolicy, Role, ServerPlan,
-};
+pub use plan::{BalanceRule, ClusterPlan, ClusterSettings, HashKey, Layout, Role, ServerPlan};
+pub use retry::{BudgetRule, Condition, Conditions, Repeatable, RetryPolicy};
 pub use server::Server;
 pub use state::{Bar, ClusterState, ServerState};
 pub use visit::Visit;

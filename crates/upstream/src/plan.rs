@@ -7,7 +7,7 @@ use sluice_meter::{PerWorker, ServerMeter, UpstreamMeter};
 use sluice_net::Endpoint;
 
 use crate::ring::Ring;
-use crate::{ClusterState, ServerState};
+use crate::{ClusterState, RetryPolicy, ServerState};
 
 /// A cluster as all workers share it. Immutable: a change makes a new plan.
 #[derive(Debug)]
@@ -77,13 +77,6 @@ pub enum HashKey {
     Cookie(Box<[u8]>),
     /// The value of this parameter of the query.
     Query(Box<[u8]>),
-}
-
-/// When a request is tried again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RetryPolicy {
-    /// Tries after the first one.
-    pub attempts: u32,
 }
 
 /// One address requests may go to.

@@ -26,7 +26,7 @@ fn plan(servers: &[SocketAddr]) -> Arc<ClusterPlan> {
         write_timeout: Duration::from_secs(5),
         tunnel_timeout: Duration::from_secs(5),
         balance: BalanceRule::RoundRobin,
-        retry: RetryPolicy { attempts: 1 },
+        retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
         host: None,
     };
     let state = Arc::new(ClusterState::default());
@@ -138,9 +138,32 @@ fn another_server_is_tried_where_there_is_another() {
             let second = choose(&cluster, std::slice::from_ref(first)).unwrap();
             assert_ne!(first.label(), second.label());
         }
+        let all: Vec<Rc<Server>> =
+            (0..2).map(|_| Rc::clone(choose(&cluster, &[]).unwrap())).collect();
+        assert!(choose(&cluster, &all).is_some(), "better the same one again than none");
         let alone = Cluster::build(&plan(&places[..1]), 0, None);
         let first = choose(&alone, &[]).unwrap();
         assert!(Rc::ptr_eq(first, choose(&alone, std::slice::from_ref(first)).unwrap()));
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_server_that_is_seldom_in_turn_is_found_all_the_same() {
+    run(async {
+        let places: Vec<SocketAddr> = (1..=3).map(|port| ([127, 0, 0, 1], port).into()).collect();
+        let mut plan = Arc::into_inner(plan(&places)).unwrap();
+        for (server, weight) in plan.servers.iter_mut().zip([1000, 1, 0]) {
+            server.weight = weight;
+        }
+        let cluster = Cluster::build(&Arc::new(plan), 0, None);
+        let first = choose(&cluster, &[]).unwrap();
+        for _ in 0..5 {
+            assert_eq!(
+                choose(&cluster, std::slice::from_ref(first)).unwrap().label(),
+                "127.0.0.1:2"
+            );
+        }
     })
     .unwrap();
 }

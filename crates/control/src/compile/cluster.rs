@@ -5,11 +5,10 @@ use std::sync::Arc;
 use sluice_meter::Meters;
 use sluice_model::{Role as ModelRole, Upstream};
 use sluice_net::Endpoint;
-use sluice_upstream::{
-    ClusterPlan, ClusterSettings, ClusterState, Layout, RetryPolicy, Role, ServerPlan,
-};
+use sluice_upstream::{ClusterPlan, ClusterSettings, ClusterState, Layout, Role, ServerPlan};
 
 use super::balance::balance_rule;
+use super::retry::retry_policy;
 use crate::places::Places;
 
 /// The plan of an upstream; the same object as before if nothing has changed, so that workers keep
@@ -61,7 +60,7 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
         write_timeout: upstream.timeout.write,
         tunnel_timeout: upstream.timeout.tunnel,
         balance: balance_rule(&upstream.balance),
-        retry: RetryPolicy { attempts: upstream.retry.attempts },
+        retry: retry_policy(&upstream.retry),
         host: upstream.host.as_ref().map(|host| host.as_bytes().into()),
     }
 }

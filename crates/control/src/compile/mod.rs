@@ -4,6 +4,7 @@ mod answer;
 mod balance;
 mod cluster;
 mod listener;
+mod retry;
 mod table;
 
 use std::sync::Arc;

@@ -6,13 +6,14 @@ use std::task::Poll;
 
 use sluice_conn::{Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, Retry, Syntax};
-use sluice_net::{Stream, now};
-use sluice_upstream::{Ask, Cluster, Server, Visit};
+use sluice_net::{Nanos, Stream, now};
+use sluice_upstream::{Cluster, Server, Visit};
 use sluice_wire::h1::Upgrade;
 
 use super::Halves;
-use super::patience::Patience;
-use super::upload::Upload;
+use super::patience::{Patience, end_after};
+use super::tries::{Tries, is_stale};
+use super::upload::{Upload, Waiting};
 use crate::exchange::{Exchange, Stop};
 
 /// Interim answers passed on per request; an origin that sends more is broken.
@@ -28,76 +29,82 @@ impl Exchange<'_, '_> {
         (receiver, sender): Halves<'_>,
     ) -> Result<Stream, Stop> {
         let no_server = Fault::upstream(FaultKind::NoServer, Retry::Never);
+        let policy = &cluster.settings().retry;
+        cluster.on_request();
         let mut server = self.choose(cluster, &[]).ok_or(no_server)?;
         let mut reuse = Reuse::Reused;
-        let mut retries = cluster.settings().retry.attempts;
-        let mut failed = Vec::new();
+        let mut tries = Tries::new(policy.attempts);
         loop {
             self.upstream.server = Some(Visit::new(cluster, &server));
             self.upstream.attempts += 1;
             let halves = (&mut *receiver, &mut *sender);
-            let tried = self.try_server((cluster, &server), (reuse, upgrade), upload, halves);
-            let fault = match tried.await {
-                Ok(stream) => return Ok(stream),
-                Err(stop) => stop,
-            };
-            cluster.on_failure(&server, fault.fault);
-            if !self.may_retry(fault.fault, upload) {
-                return Err(fault);
+            let place = (&**cluster, &*server);
+            let tried = self.try_server(place, (&mut reuse, upgrade), upload, halves);
+            match tried.await {
+                Ok(stream) => {
+                    if !policy.on.has_status(self.response.status)
+                        || !self.may_repeat(cluster, Retry::IfIdempotent, upload)
+                    {
+                        return Ok(stream);
+                    }
+                    tries.note(&server);
+                    tries.note_answer(&server, self.response);
+                    let Some(next) = self.next_server(cluster, &mut tries) else {
+                        return Ok(stream);
+                    };
+                    let halves = (&mut *receiver, &mut *sender);
+                    self.drop_answer((cluster, &server), stream, upload, halves);
+                    server = next;
+                }
+                Err(stop) => {
+                    cluster.on_failure(&server, stop.fault);
+                    if !self.may_repeat(cluster, stop.fault.retry, upload) {
+                        return Err(stop);
+                    }
+                    if is_stale(stop.fault, reuse) {
+                        // The same server is asked again, over a connection that is certainly open.
+                        reuse = Reuse::Fresh;
+                        cluster.meter().retries.increment();
+                        continue;
+                    }
+                    if !policy.on.covers(stop.fault) {
+                        return Err(stop);
+                    }
+                    tries.note(&server);
+                    server = self.next_server(cluster, &mut tries).ok_or(stop)?;
+                }
             }
-            if fault.fault.retry == Retry::IfIdempotent && reuse == Reuse::Reused {
-                // A kept connection that the origin had closed says nothing about the origin: the
-                // same server is asked again, over a connection that is certainly open.
-                reuse = Reuse::Fresh;
-            } else if retries > 0 {
-                retries -= 1;
-                failed.push(server);
-                server = self.choose(cluster, &failed).ok_or(no_server)?;
-                reuse = Reuse::Reused;
-            } else {
-                return Err(fault);
-            }
-            cluster.meter().retries.increment();
+            reuse = Reuse::Reused;
         }
     }
 
-    /// The server to ask; another one than those of `avoid`, if there is another.
-    pub(super) fn choose(&self, cluster: &Cluster, avoid: &[Rc<Server>]) -> Option<Rc<Server>> {
-        cluster.choose(&Ask { head: self.request, client: self.client, avoid }).map(Rc::clone)
-    }
-
-    /// A request may be repeated if the fault says so and none of its content is gone.
-    pub(super) fn may_retry(&self, fault: Fault, upload: &Upload) -> bool {
-        let allowed = match fault.retry {
-            Retry::Never => false,
-            Retry::IfIdempotent => self.request.method.is_idempotent(),
-            Retry::Always => true,
-        };
-        allowed && !upload.has_begun()
-    }
-
-    /// One try: a connection, the request on it, the head of the answer.
+    /// One try: a connection, the request on it, the head of the answer. `reuse` is what kind of
+    /// connection is wanted, and then what it was.
     pub(super) async fn try_server(
         &mut self,
         (cluster, server): (&Cluster, &Server),
-        (reuse, upgrade): (Reuse, Upgrade),
+        (reuse, upgrade): (&mut Reuse, Upgrade),
         upload: &mut Upload,
         halves: Halves<'_>,
     ) -> Result<Stream, Stop> {
-        let kept = if reuse == Reuse::Reused { cluster.take_idle(server) } else { None };
+        let end = end_after(cluster.settings().retry.try_timeout);
+        let kept = if *reuse == Reuse::Reused { cluster.take_idle(server) } else { None };
         let mut upstream = match kept {
             Some(stream) => {
                 cluster.meter().reuses.increment();
                 Upstream::new(stream, halves, Reuse::Reused)
             }
-            None => Upstream::new(self.connect(cluster, server).await?, halves, Reuse::Fresh),
+            None => {
+                *reuse = Reuse::Fresh;
+                Upstream::new(self.connect(cluster, server).await?, halves, Reuse::Fresh)
+            }
         };
         cluster.meter().requests.increment();
         server.meter().requests.increment();
         upstream.send_head(self.request, upgrade);
         upload.restart(self.request);
         let begun = now();
-        self.await_answer(cluster, &mut upstream, upload).await?;
+        self.await_answer((cluster, end), &mut upstream, upload).await?;
         let nanos = now().saturating_sub(begun);
         self.upstream.nanos = Some(nanos);
         cluster.on_response(server, self.response.status, nanos);
@@ -109,7 +116,9 @@ impl Exchange<'_, '_> {
         cluster: &Cluster,
         server: &Server,
     ) -> Result<Stream, Fault> {
-        let limit = cluster.settings().connect_timeout;
+        let settings = cluster.settings();
+        let limit = settings.connect_timeout;
+        let limit = settings.retry.try_timeout.map_or(limit, |all| all.min(limit));
         match server.connect(self.downstream.deadline, limit).await {
             Ok(stream) => {
                 cluster.meter().connects.increment();
@@ -122,17 +131,17 @@ impl Exchange<'_, '_> {
         }
     }
 
-    /// Sends the request and waits for a final head; interim ones are passed on.
+    /// Sends the request and waits for a final head, until `end` at most; interim ones are passed on.
     pub(super) async fn await_answer(
         &mut self,
-        cluster: &Cluster,
+        (cluster, mut end): (&Cluster, Nanos),
         upstream: &mut Upstream<'_>,
         upload: &mut Upload,
     ) -> Result<(), Stop> {
         let settings = cluster.settings();
         let crowd = &self.worker.crowd;
         for _ in 0..INTERIMS {
-            let mut patience = Patience::new();
+            let mut patience = Patience::until(end);
             let method = self.request.method;
             let (downstream, response) = (&mut *self.downstream, &mut *self.response);
             poll_fn(|cx| {
@@ -156,11 +165,16 @@ impl Exchange<'_, '_> {
                     downstream.rest();
                     upstream.sender.rest();
                 }
+                if waiting == Waiting::Client {
+                    patience.restart(settings.retry.try_timeout);
+                }
                 let position = upload.position(downstream, upstream);
-                let (limit, fault) = waiting.limit(settings, downstream);
-                patience.poll(cx, downstream, (position, limit)).map(|()| Err(fault))
+                let limit = waiting.limit(settings, downstream);
+                let late = patience.poll(cx, downstream.deadline, (position, limit));
+                late.map(|()| Err(waiting.fault(upstream)))
             })
             .await?;
+            end = patience.end();
             if !self.response.is_interim() {
                 return Ok(());
             }

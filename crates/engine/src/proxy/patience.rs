@@ -3,24 +3,29 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use sluice_conn::Downstream;
-use sluice_net::{Nanos, now};
+use sluice_net::{Deadline, Nanos, now};
 
-/// A limit on the time without progress, whoever it is that has to make it.
+/// A limit on the time without progress, whoever it is that has to make it, and on all of the time.
 pub(super) struct Patience {
     since: Nanos,
     position: Option<u64>,
+    end: Nanos,
 }
 
 impl Patience {
     pub(super) const fn new() -> Self {
-        Self { since: 0, position: None }
+        Self::until(Nanos::MAX)
+    }
+
+    /// Until this time, whatever the progress.
+    pub(super) const fn until(end: Nanos) -> Self {
+        Self { since: 0, position: None, end }
     }
 
     pub(super) fn poll(
         &mut self,
         cx: &Context<'_>,
-        downstream: &Downstream<'_>,
+        deadline: &Deadline,
         (position, limit): (u64, Duration),
     ) -> Poll<()> {
         if self.position != Some(position) {
@@ -28,6 +33,26 @@ impl Patience {
             self.since = now();
         }
         let limit = Nanos::try_from(limit.as_nanos()).unwrap_or(Nanos::MAX);
-        downstream.deadline.poll_at(self.since.saturating_add(limit), cx).map(|_| ())
+        deadline.poll_at(self.since.saturating_add(limit).min(self.end), cx).map(|_| ())
+    }
+
+    /// When all of the time is over.
+    pub(super) const fn end(&self) -> Nanos {
+        self.end
+    }
+
+    /// All of the time begins anew.
+    pub(super) fn restart(&mut self, limit: Option<Duration>) {
+        self.end = end_after(limit);
+    }
+}
+
+/// The end of a limit that begins now.
+pub(super) fn end_after(limit: Option<Duration>) -> Nanos {
+    match limit {
+        Some(limit) => {
+            now().saturating_add(Nanos::try_from(limit.as_nanos()).unwrap_or(Nanos::MAX))
+        }
+        None => Nanos::MAX,
     }
 }

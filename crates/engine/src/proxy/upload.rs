@@ -1,17 +1,23 @@
 //! A request's content on its way to an origin.
 
+mod kept;
+
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluice_conn::{Downstream, Relay, RelayFault, Upstream};
-use sluice_message::{BodyLength, Fault, FaultKind, RequestHead, Retry};
+use sluice_message::{BodyLength, Fault, FaultKind, RequestHead};
+
+use kept::{Kept, Passed};
 
 /// The request's content on its way up.
 pub(super) struct Upload {
     state: UploadState,
-    /// Some content left the client's input: the request cannot be sent again.
+    /// Some content left the client's input.
     begun: bool,
     limit: u64,
+    /// Content that came so far, if it is kept.
+    kept: Option<Box<Kept>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,33 +50,54 @@ pub(super) enum Waiting {
 }
 
 impl Waiting {
+    /// How long it may take.
     pub(super) fn limit(
         self,
         settings: &sluice_upstream::ClusterSettings,
         downstream: &Downstream<'_>,
-    ) -> (Duration, Fault) {
+    ) -> Duration {
         match self {
-            Self::Client => (downstream.timeouts().body, Fault::downstream(FaultKind::TimedOut)),
-            Self::OriginToTake => {
-                (settings.write_timeout, Fault::upstream(FaultKind::TimedOut, Retry::Never))
-            }
-            Self::OriginToAnswer => {
-                let fault = Fault::upstream(FaultKind::ResponseTimedOut, Retry::Never);
-                (settings.read_timeout, fault)
-            }
+            Self::Client => downstream.timeouts().body,
+            Self::OriginToTake => settings.write_timeout,
+            Self::OriginToAnswer => settings.read_timeout,
+        }
+    }
+
+    /// What it is if it took longer.
+    pub(super) fn fault(self, upstream: &Upstream<'_>) -> Fault {
+        match self {
+            Self::Client => Fault::downstream(FaultKind::TimedOut),
+            Self::OriginToTake => upstream.lost(FaultKind::TimedOut),
+            Self::OriginToAnswer => upstream.lost(FaultKind::ResponseTimedOut),
         }
     }
 }
 
 impl Upload {
     pub(super) fn new(request: &RequestHead, limit: u64) -> Self {
-        Self { state: UploadState::first(request), begun: false, limit }
+        Self { state: UploadState::first(request), begun: false, limit, kept: None }
     }
 
-    /// For another try, which happens only before any content has left: the head waits in the output
+    /// From now on content is kept while it goes up, as long as it is no more than `most` bytes.
+    #[cold]
+    pub(super) fn keep(&mut self, length: BodyLength, most: usize) {
+        let fits = match length {
+            BodyLength::Known(length) => usize::try_from(length).is_ok_and(|it| it <= most),
+            BodyLength::Framed => true,
+            BodyLength::Empty | BodyLength::UntilClose => false,
+        };
+        if fits && self.state == UploadState::Running {
+            self.kept = Some(Box::new(Kept::new(most)));
+        }
+    }
+
+    /// For another try, which happens only before any content is gone: the head waits in the output
     /// of a new connection, however far the try before had come.
     pub(super) fn restart(&mut self, request: &RequestHead) {
         self.state = UploadState::first(request);
+        if let Some(kept) = &mut self.kept {
+            kept.restart();
+        }
     }
 
     /// No more goes to the origin.
@@ -78,9 +105,9 @@ impl Upload {
         self.state = UploadState::Refused(kind);
     }
 
-    /// Some content left the client's input: the request cannot be sent again.
-    pub(super) const fn has_begun(&self) -> bool {
-        self.begun
+    /// Some content left the client's input and was not kept: the request cannot be sent again.
+    pub(super) const fn is_gone(&self) -> bool {
+        self.begun && self.kept.is_none()
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -101,13 +128,28 @@ impl Upload {
                 sink: &upstream.stream,
                 sender: &mut *upstream.sender,
             };
-            let moved = relay.poll(cx);
+            let passed = match &mut self.kept {
+                None => Passed::Moved(relay.poll(cx)),
+                Some(kept) => kept.poll(cx, &mut relay),
+            };
+            let moved = match passed {
+                Passed::Moved(moved) => moved,
+                Passed::Outgrown => {
+                    self.kept = None;
+                    relay.poll(cx)
+                }
+            };
             self.begun |= !relay.receiver.is_untouched();
             if relay.receiver.content() > self.limit {
                 return Err(Fault::downstream(FaultKind::BodyTooLarge));
             }
             match moved {
-                Poll::Pending if relay.receiver.piece().is_empty() => return Ok(Waiting::Client),
+                Poll::Pending
+                    if relay.receiver.piece().is_empty()
+                        && !self.kept.as_ref().is_some_and(|kept| kept.is_owing()) =>
+                {
+                    return Ok(Waiting::Client);
+                }
                 Poll::Pending => return Ok(Waiting::OriginToTake),
                 Poll::Ready(Ok(())) => self.state = UploadState::Flushing,
                 Poll::Ready(Err(RelayFault::Source(kind))) => return Err(Fault::downstream(kind)),

@@ -61,7 +61,14 @@ fn defaults_are_filled_in() {
                 write: seconds(30),
                 tunnel: seconds(3600),
             },
-            retry: Retry { attempts: 1 },
+            retry: Retry {
+                attempts: 1,
+                on: vec![RetryCondition::Connect],
+                repeatable: Repeatable::Idempotent,
+                per_try_timeout: None,
+                budget: None,
+                buffer: 0,
+            },
             host: None,
         }],
         routes: vec![Route {
@@ -416,4 +423,47 @@ fn a_server_may_be_a_backup() {
     let model = toml(&with_rest(text)).unwrap();
     let roles: Vec<Role> = model.upstreams[0].servers.iter().map(|server| server.role).collect();
     assert_eq!(roles, [Role::Primary, Role::Backup, Role::Primary]);
+}
+
+#[test]
+fn retries_arrive() {
+    let rows = [
+        ("", vec![RetryCondition::Connect], None, Repeatable::Idempotent, 0, None),
+        ("on = []", vec![], None, Repeatable::Idempotent, 0, None),
+        (
+            "on = ['reset', 'timeout', '503', '5xx'], per_try_timeout = '250ms', \
+             non_idempotent = true, buffer = '64KiB', budget = {}",
+            vec![
+                RetryCondition::Reset,
+                RetryCondition::Timeout,
+                RetryCondition::Statuses(503, 503),
+                RetryCondition::Statuses(500, 599),
+            ],
+            Some(Duration::from_millis(250)),
+            Repeatable::All,
+            64 << 10,
+            Some(RetryBudget { share: Share(200_000), minimum: 10 }),
+        ),
+        (
+            "on = 'connect', buffer = 'off', budget = { share = '0.5%', minimum = 0 }",
+            vec![RetryCondition::Connect],
+            None,
+            Repeatable::Idempotent,
+            0,
+            Some(RetryBudget { share: Share(5_000), minimum: 0 }),
+        ),
+    ];
+    for (text, on, per_try_timeout, repeatable, buffer, budget) in rows {
+        let text = format!(
+            "upstream.a = {{ servers = 'h:1', retry = {{ {text} }} }}\nroute = [{{ proxy = 'a' }}]"
+        );
+        let model = toml(&with_rest(&text)).unwrap_or_else(|problems| panic!("{problems}"));
+        let expected = Retry { attempts: 1, on, repeatable, per_try_timeout, budget, buffer };
+        assert_eq!(model.upstreams[0].retry, expected, "{text}");
+        assert!(model.warnings.is_empty(), "{text}");
+    }
+    let alone =
+        "upstream.a = { servers = 'h:1', retry.per_try_timeout = '1s' }\nroute = [{ proxy = 'a' }]";
+    let warnings = toml(&with_rest(alone)).unwrap().warnings;
+    assert!(warnings[0].message.contains("does not name \"timeout\""), "{warnings:?}");
 }

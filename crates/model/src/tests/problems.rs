@@ -176,6 +176,19 @@ fn of_the_rest() {
             "4:81 the parameter has no name",
         ),
         ("upstream.a = { servers = \"h:1\", retry.attempts = 101 }", "4:50 `attempts` must be"),
+        (
+            "upstream.a = { servers = \"h:1\", retry.on = \"200\" }",
+            "4:44 \"200\" is nothing to try",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", retry.on = \"6xx\" }",
+            "4:44 \"6xx\" is nothing to try",
+        ),
+        ("upstream.a = { servers = \"h:1\", retry.buffer = \"65MiB\" }", "4:48 `buffer` must be"),
+        (
+            "upstream.a = { servers = \"h:1\", retry.budget.share = \"20\" }",
+            "4:54 \"20\" is not a share",
+        ),
     ];
     for (text, expected) in rows {
         check(text, toml(&with_rest(text)), &[expected]);

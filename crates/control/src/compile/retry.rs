@@ -1,0 +1,29 @@
+//! When requests are tried again, in the words of those who do it.
+
+use sluice_model::{Repeatable as ModelRepeatable, Retry, RetryCondition};
+use sluice_upstream::{BudgetRule, Condition, Conditions, Repeatable, RetryPolicy};
+
+pub(super) fn retry_policy(retry: &Retry) -> RetryPolicy {
+    let on = retry.on.iter().fold(Conditions::default(), |on, condition| match *condition {
+        RetryCondition::Connect => on.with([Condition::Connect]),
+        RetryCondition::Reset => on.with([Condition::Reset]),
+        RetryCondition::Timeout => on.with([Condition::Timeout]),
+        RetryCondition::Statuses(first, last) => on.with((first..=last).map(Condition::Status)),
+    });
+    // Without another try an answer is passed on whatever its status.
+    let on = if retry.attempts == 0 { Conditions::default() } else { on };
+    RetryPolicy {
+        attempts: retry.attempts,
+        on,
+        methods: match retry.repeatable {
+            ModelRepeatable::Idempotent => Repeatable::Idempotent,
+            ModelRepeatable::All => Repeatable::All,
+        },
+        try_timeout: retry.per_try_timeout,
+        budget: retry
+            .budget
+            .as_ref()
+            .map(|budget| BudgetRule { share: budget.share.0, minimum: budget.minimum }),
+        buffer: usize::try_from(retry.buffer).unwrap_or(usize::MAX),
+    }
+}

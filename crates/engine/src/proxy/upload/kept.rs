@@ -1,0 +1,80 @@
+//! Content that is kept while it goes up, so that it can be sent again.
+
+use std::task::{Context, Poll};
+
+use sluice_conn::{Content, Relay, RelayFault};
+
+/// The beginning of a request's content, as far as it has come.
+pub(super) struct Kept {
+    bytes: Vec<u8>,
+    most: usize,
+    /// How much of it the present try has sent.
+    sent: usize,
+    /// All has come.
+    ended: bool,
+}
+
+/// What passing content on came to.
+pub(super) enum Passed {
+    /// As with a relay.
+    Moved(Poll<Result<(), RelayFault>>),
+    /// There is more than is kept. What was kept is sent, the piece at hand is not.
+    Outgrown,
+}
+
+impl Kept {
+    pub(super) const fn new(most: usize) -> Self {
+        Self { bytes: Vec::new(), most, sent: 0, ended: false }
+    }
+
+    /// For another try: all goes up again.
+    pub(super) const fn restart(&mut self) {
+        self.sent = 0;
+    }
+
+    /// Whether something waits for the origin to take it.
+    pub(super) fn is_owing(&self) -> bool {
+        self.sent < self.bytes.len()
+    }
+
+    /// Sends what was kept, and then what comes, which is kept too. More is read only when all was
+    /// taken: the client is held back as by a relay.
+    pub(super) fn poll(&mut self, cx: &Context<'_>, relay: &mut Relay<'_>) -> Passed {
+        loop {
+            while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
+                match relay.sender.poll_piece(relay.sink, cx, rest) {
+                    Poll::Ready(Ok(taken)) => self.sent += taken,
+                    Poll::Ready(Err(kind)) => return failed(RelayFault::Sink(kind)),
+                    Poll::Pending => return Passed::Moved(Poll::Pending),
+                }
+            }
+            if self.ended {
+                relay.sender.finish(relay.receiver.trailers());
+                return Passed::Moved(Poll::Ready(Ok(())));
+            }
+            match relay.receiver.poll_content(relay.source, cx) {
+                Poll::Ready(Ok(Content::Piece)) => {
+                    let piece = relay.receiver.piece();
+                    if piece.len() > self.most.saturating_sub(self.bytes.len()) {
+                        return Passed::Outgrown;
+                    }
+                    self.bytes.extend_from_slice(piece);
+                    let taken = piece.len();
+                    relay.receiver.advance(taken);
+                }
+                Poll::Ready(Ok(Content::End)) => self.ended = true,
+                Poll::Ready(Err(kind)) => return failed(RelayFault::Source(kind)),
+                Poll::Pending => {
+                    return match relay.sender.poll_flush(relay.sink, cx) {
+                        Poll::Ready(Err(kind)) => failed(RelayFault::Sink(kind)),
+                        _ => Passed::Moved(Poll::Pending),
+                    };
+                }
+            }
+        }
+    }
+}
+
+fn failed(fault: RelayFault) -> Passed {
+    Passed::Moved(Poll::Ready(Err(fault)))
+}
