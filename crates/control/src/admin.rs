@@ -41,6 +41,7 @@ impl AdminSite {
             Arc::new(Route {
                 name: page.path.to_owned(),
                 body_limit: 0,
+                admission: None,
                 action: Action::Report(page.report),
                 meter: meters.route(page.path),
             })
@@ -58,6 +59,7 @@ impl AdminSite {
             listeners: listeners.into_iter().collect(),
             clusters: Vec::new(),
             trusted_proxies: TrustedProxies::default(),
+            cap: None,
             access: None,
         })
     }

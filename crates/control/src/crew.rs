@@ -67,6 +67,11 @@ impl Crew {
         self.admin.iter().for_each(|admin| admin.send(Order::Drain(limit)));
     }
 
+    /// The mailboxes of the workers.
+    pub(crate) fn workers(&self) -> &[Post<Order>] {
+        &self.workers
+    }
+
     pub(crate) fn size(&self) -> usize {
         self.workers.len()
     }

@@ -13,6 +13,8 @@ mod estate;
 mod event;
 mod flaw;
 mod health;
+mod limiters;
+mod memory;
 mod names;
 mod places;
 mod status;

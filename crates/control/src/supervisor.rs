@@ -26,6 +26,8 @@ use crate::document::{ConfigError, ConfigSource};
 use crate::estate::Estate;
 use crate::event::{Event, Thread};
 use crate::flaw::plain;
+use crate::limiters::Limiters;
+use crate::memory::{MemoryWatch, MemoryWatchParts};
 use crate::names::{Message, Names};
 use crate::places::places;
 use crate::status::{Phase, Status};
@@ -98,6 +100,11 @@ fn start_and_serve(
         events: sender.clone(),
     })
     .map_err(|error| lost("a worker thread cannot be started", &error))?;
+    let memory = MemoryWatch::start(MemoryWatchParts {
+        workers: crew.workers().to_vec(),
+        meters: Arc::clone(status.meters()),
+        voice: voice.clone(),
+    });
     let mut supervisor = Supervisor {
         source: launch.source,
         fixed_workers: launch.workers.is_some(),
@@ -107,6 +114,8 @@ fn start_and_serve(
         deferred: VecDeque::new(),
         estate: Estate::default(),
         names: Names::default(),
+        limiters: Limiters::default(),
+        memory,
         crew,
         site,
         status,
@@ -144,6 +153,8 @@ struct Supervisor {
     deferred: VecDeque<Event>,
     estate: Estate,
     names: Names,
+    limiters: Limiters,
+    memory: MemoryWatch,
     crew: Crew,
     site: AdminSite,
     status: Arc<Status>,
@@ -225,6 +236,7 @@ impl Supervisor {
             listeners: self.snapshot.listeners.clone(),
             clusters,
             trusted_proxies: self.snapshot.trusted_proxies.clone(),
+            cap: self.snapshot.cap.clone(),
             access: self.snapshot.access.clone(),
         });
         self.report(&self.crew.apply(&self.snapshot));

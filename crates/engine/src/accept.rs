@@ -68,6 +68,13 @@ fn admit(
     accepted: Accepted,
 ) {
     let plan = state.plan();
+    // Control says once that memory is short: a line for each connection would be no help.
+    if worker.view().snapshot.is_full() {
+        let meter = plan.meter.worker(worker.index);
+        meter.accepted.increment();
+        meter.rejected_memory.increment();
+        return;
+    }
     let seat = match plan.guard.enter(accepted.peer.ip(), &plan.connections) {
         Ok(seat) => seat,
         Err(refusal) => return refuse(worker, &plan, refusal),
@@ -142,6 +149,7 @@ fn take_in(
 /// The connection is closed without a word: whoever floods us is not worth an answer.
 fn refuse(worker: &Worker, plan: &ListenerPlan, refusal: Refusal) {
     let meter = plan.meter.worker(worker.index);
+    meter.accepted.increment();
     let (counter, what) = match refusal {
         Refusal::Listener => (&meter.rejected_listener_limit, "in all"),
         Refusal::Client => (&meter.rejected_client_limit, "from one client"),

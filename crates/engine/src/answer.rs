@@ -76,13 +76,15 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         (_, K::MethodNotImplemented) => (501, Level::Info),
         (_, K::ConnectTimedOut | K::ResponseTimedOut) => (504, Level::Warn),
         (Side::Upstream, K::TimedOut) => (504, Level::Warn),
-        (_, K::NoServer) => (503, Level::Warn),
+        (_, K::NoServer | K::Overloaded) => (503, Level::Warn),
         (Side::Upstream, _) => (502, Level::Warn),
         (_, K::Exhausted) => (503, Level::Error),
         (Side::Internal, _) | (_, K::ConnectFailed | K::Broken) => (500, Level::Error),
     };
     let persistence = match (fault.side, fault.kind) {
-        (_, K::NoRoute | K::MethodNotAllowed) | (Side::Upstream, _) => Persistence::KeepAlive,
+        (_, K::NoRoute | K::MethodNotAllowed | K::Overloaded) | (Side::Upstream, _) => {
+            Persistence::KeepAlive
+        }
         _ => Persistence::Close,
     };
     let reply = if status == 499 { Reply::Nobody } else { Reply::Send };
@@ -129,6 +131,8 @@ mod tests {
             (up(FaultKind::ConnectFailed), 502),
             (up(FaultKind::NoServer), 503),
             (Fault::internal(FaultKind::Exhausted), 503),
+            (Fault::internal(FaultKind::Overloaded), 503),
+            (up(FaultKind::Overloaded), 503),
             (Fault::internal(FaultKind::Broken), 500),
             (down(FaultKind::NoRoute), 404),
             (down(FaultKind::BodyTooLarge), 413),

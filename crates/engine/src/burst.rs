@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use sluice_conn::{Downstream, HeadArrival, Receiver, Sender, linger};
-use sluice_message::{Fault, RequestHead, ResponseHead};
+use sluice_message::{Fault, FaultKind, RequestHead, ResponseHead};
 use sluice_net::{Nanos, now};
 
 use crate::answer::Level;
@@ -73,13 +73,17 @@ enum Wait {
 
 async fn wait_for_request(connection: &Connection) -> Wait {
     let limit = connection.listener.idle_timeout();
-    let at = now().saturating_add(nanos(limit));
+    let since = now();
+    let at = since.saturating_add(nanos(limit));
     poll_fn(|cx| {
         if connection.stream.poll_readable(cx).is_ready() {
             return Poll::Ready(Wait::Readable);
         }
         // Every task is woken when the worker begins to drain or a listener goes.
         if connection.worker.is_draining() || connection.listener.is_closed() {
+            return Poll::Ready(Wait::Over);
+        }
+        if connection.worker.selection.falls_on(since) {
             return Poll::Ready(Wait::Over);
         }
         connection.deadline.poll_at(at, cx).map(|_| Wait::Over)
@@ -174,7 +178,15 @@ async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
 
 /// Goes on where [`Exchange::begin`] would have to wait; counts and logs the end.
 async fn finish<'e>(mut exchange: Exchange<'e, '_>, step: Step<'e>, halves: Halves<'_>) -> After {
+    let step = match step {
+        Step::Wait(route, admission) => match exchange.wait_for_permits(admission).await {
+            Ok(()) => exchange.perform(route),
+            Err(stop) => Step::Stopped(stop),
+        },
+        step => step,
+    };
     let after = match step {
+        Step::Wait(..) => exchange.stop(Fault::internal(FaultKind::Broken).into()).await,
         Step::Answered(after) => after,
         Step::Content => exchange.skip_content().await,
         Step::Stopped(stop) => exchange.stop(stop).await,
@@ -185,6 +197,9 @@ async fn finish<'e>(mut exchange: Exchange<'e, '_>, step: Step<'e>, halves: Halv
             }
         }
     };
+    if let Some(admission) = exchange.route.and_then(|route| route.admission.as_ref()) {
+        exchange.teach(admission);
+    }
     exchange.record();
     after
 }

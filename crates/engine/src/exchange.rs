@@ -14,6 +14,7 @@ use sluice_net::{now, unix_ms};
 use sluice_route::Match;
 use sluice_upstream::{Cluster, Visit};
 
+use crate::admission::{Admission, Ticket};
 use crate::answer::{Reply, judge, phrase};
 use crate::connection::Connection;
 use crate::forward::client_address;
@@ -44,6 +45,8 @@ pub(crate) enum Step<'e> {
     Content,
     /// An origin is to answer; content up to this many bytes may go there.
     Proxy(&'e Rc<Cluster>, u64),
+    /// As many requests are under way as may: this one has to wait.
+    Wait(&'e Route, &'e Admission),
     /// It cannot be answered as it was meant.
     Stopped(Stop),
 }
@@ -95,6 +98,10 @@ pub(crate) struct Exchange<'e, 'c> {
     pub(crate) upstream: UpstreamRecord,
     pub(crate) client: IpAddr,
     pub(crate) route: Option<&'e Route>,
+    /// What lets it be under way, where that is limited.
+    pub(crate) ticket: Ticket<'e>,
+    /// Seconds after which a client that is refused may come back.
+    pub(crate) retry_after: u64,
     pub(crate) status: u16,
     pub(crate) fault: Option<Fault>,
 }
@@ -118,6 +125,8 @@ impl<'e, 'c> Exchange<'e, 'c> {
             upstream: UpstreamRecord::default(),
             client: connection.peer,
             route: None,
+            ticket: Ticket::default(),
+            retry_after: 1,
             status: 0,
             fault: None,
         }
@@ -173,6 +182,17 @@ impl<'e, 'c> Exchange<'e, 'c> {
         {
             return Step::Stopped(Fault::downstream(FaultKind::BodyTooLarge).into());
         }
+        if let Some(admission) = &route.admission
+            && !admission.try_enter(&mut self.ticket)
+        {
+            return Step::Wait(route, admission);
+        }
+        self.perform(route)
+    }
+
+    /// Does what the route says.
+    #[inline]
+    pub(crate) fn perform(&mut self, route: &'e Route) -> Step<'e> {
         match &route.action {
             Action::Respond(answer) => self.answered(|exchange| Ok(exchange.respond(answer))),
             Action::Redirect(redirect) => self.answered(|exchange| exchange.redirect(redirect)),
@@ -346,9 +366,12 @@ impl<'e, 'c> Exchange<'e, 'c> {
             // A client that only closed its sending side sees a plain end, not a reset.
             return After::Finish;
         }
-        let Ok(head) = self.own_head(verdict.status, "text/plain; charset=utf-8") else {
+        let Ok(mut head) = self.own_head(verdict.status, "text/plain; charset=utf-8") else {
             return After::Abort;
         };
+        if stop.fault.kind == FaultKind::Overloaded {
+            self.say_when_to_retry(&mut head);
+        }
         let persistence = match verdict.persistence {
             Persistence::KeepAlive if self.downstream.receiver.is_done() => self.persistence(),
             // Content that is half-way through cannot be skipped.
@@ -364,6 +387,14 @@ impl<'e, 'c> Exchange<'e, 'c> {
             Persistence::KeepAlive if self.request.has_content() => self.skip_content().await,
             Persistence::KeepAlive => After::Next,
         }
+    }
+
+    /// RFC 9110, 10.2.3.
+    #[cold]
+    fn say_when_to_retry(&self, head: &mut ResponseHead) {
+        let seconds = self.retry_after.to_string();
+        // The head has one field so far: there is room.
+        let _ = head.fields.push(b"retry-after", seconds.as_bytes());
     }
 
     /// Counts and logs what became of the request.

@@ -7,6 +7,8 @@
 mod accept;
 mod access;
 mod activity;
+mod adaptive;
+mod admission;
 mod answer;
 mod burst;
 mod connection;
@@ -19,13 +21,18 @@ mod listener;
 mod local;
 mod proxy;
 mod redirect;
+mod shed;
 mod snapshot;
 mod team;
+mod waiting;
 mod worker;
 
+pub use adaptive::AdaptiveSettings;
+pub use admission::{Admission, Limit, LimitKind, LimitSettings, Limiter};
 pub use answer::Answer;
 pub use guard::{ConnectionGuard, ConnectionLimits};
 pub use redirect::{Redirect, RedirectProblem};
+pub use shed::ConnectionCap;
 pub use snapshot::{
     AccessLog, Action, ListenerPlan, Report, ReportAnswer, Route, RouteTable, Snapshot,
     TrustedProxies,

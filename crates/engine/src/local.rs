@@ -13,6 +13,7 @@ use crate::access::AccessBuffer;
 use crate::activity::Activity;
 use crate::coroutine::Crowd;
 use crate::fault_log::FaultLog;
+use crate::shed::Selection;
 use crate::team::Member;
 use crate::{ListenerPlan, Snapshot};
 
@@ -52,6 +53,8 @@ pub(crate) struct Worker {
     pub(crate) activity: Activity,
     /// Open client connections.
     pub(crate) connections: Cell<usize>,
+    /// Who of the idle connections has to go.
+    pub(crate) selection: Selection,
     /// Who waits for the last connection to close.
     pub(crate) drained: RefCell<Option<Waker>>,
 }
@@ -81,6 +84,7 @@ impl Worker {
             member,
             activity: Activity::default(),
             connections: Cell::new(0),
+            selection: Selection::default(),
             drained: RefCell::default(),
         }
     }

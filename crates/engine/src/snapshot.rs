@@ -14,7 +14,7 @@ use sluice_upstream::ClusterPlan;
 use sluice_wire::h1::Limits;
 
 use crate::guard::{ConnectionGuard, ConnectionLimits};
-use crate::{Answer, Redirect};
+use crate::{Admission, Answer, ConnectionCap, Redirect};
 
 /// Everything a worker needs to know of the configuration.
 pub struct Snapshot {
@@ -26,11 +26,26 @@ pub struct Snapshot {
     pub clusters: Vec<Arc<ClusterPlan>>,
     /// Peers whose forwarding fields are believed.
     pub trusted_proxies: TrustedProxies,
+    /// How many connections there may be while memory is short; `None` where that does not matter.
+    pub cap: Option<Arc<ConnectionCap>>,
     /// Log of requests.
     pub access: Option<AccessLog>,
 }
 
 impl Snapshot {
+    /// Connections open at all listeners.
+    #[must_use]
+    pub fn connections(&self) -> u32 {
+        self.listeners.iter().map(|plan| plan.guard.total()).fold(0, u32::saturating_add)
+    }
+
+    /// Whether memory is short and there are as many connections as there may be.
+    pub(crate) fn is_full(&self) -> bool {
+        let cap = self.cap.as_ref().and_then(|cap| cap.get());
+        // They are counted only when it matters.
+        cap.is_some_and(|cap| self.connections() >= cap)
+    }
+
     /// Nothing to serve: what a worker starts with.
     #[must_use]
     pub fn empty() -> Self {
@@ -39,6 +54,7 @@ impl Snapshot {
             listeners: Vec::new(),
             clusters: Vec::new(),
             trusted_proxies: TrustedProxies::default(),
+            cap: None,
             access: None,
         }
     }
@@ -92,6 +108,8 @@ pub struct Route {
     pub name: String,
     /// Largest content of a request, in bytes.
     pub body_limit: u64,
+    /// Limits on how many requests are under way; most routes have none.
+    pub admission: Option<Admission>,
     /// What answers.
     pub action: Action,
     /// Counters.

@@ -26,6 +26,8 @@ use crate::team::{Inbox, Member};
 pub enum Order {
     /// Serve under this snapshot from now on. The answer says whether its listeners could be opened.
     Apply(Arc<Snapshot>, Sender<io::Result<()>>),
+    /// Close so many thousandths of the connections, as far as they are idle: the longest idle first.
+    Shed(usize),
     /// Accept nothing more, let running exchanges finish for so long, then end.
     Drain(Duration),
 }
@@ -69,6 +71,7 @@ pub async fn run_worker(parts: WorkerParts) -> Drained {
                 // Control may have given up on us; then nobody wants to know.
                 let _ = done.send(result);
             }
+            Order::Shed(thousandths) => worker.shed(thousandths).await,
             Order::Drain(limit) => return worker.drain(&listeners, limit).await,
         }
     }
@@ -166,13 +169,26 @@ impl Worker {
         result
     }
 
+    /// Closes so many thousandths of the connections, among those that are idle, the longest idle
+    /// first.
+    async fn shed(&self, thousandths: usize) {
+        let count = self.connections.get().saturating_mul(thousandths).div_ceil(1000);
+        self.selection.begin();
+        ask_all().await;
+        let chosen = self.selection.settle(count);
+        if chosen > 0 {
+            ask_all().await;
+        }
+        let closed = chosen.saturating_sub(self.selection.end());
+        self.meters.idle_closed.add(u64::try_from(closed).unwrap_or(u64::MAX));
+    }
+
     async fn drain(self: &Rc<Self>, listeners: &Listeners, limit: Duration) -> Drained {
         self.phase.set(Phase::Draining);
         self.member.close();
         listeners.close_others(&[]);
-        wake_all();
         // Accept loops empty the kernel's queues before the first look at the count.
-        yield_now().await;
+        ask_all().await;
         // Whether time ran out shows in the count.
         let _ = Deadline::new().limit(limit, self.all_closed()).await;
         let view = self.view();
@@ -201,4 +217,12 @@ impl Worker {
             yield_now().await;
         }
     }
+}
+
+/// Lets every task run once.
+async fn ask_all() {
+    wake_all();
+    // The first time round this task may be the first of those that were woken.
+    yield_now().await;
+    yield_now().await;
 }

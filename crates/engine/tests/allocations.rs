@@ -65,6 +65,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
     let route = Route {
         name: "hello".into(),
         body_limit: 1024,
+        admission: None,
         action: Action::Respond(answer),
         meter: meters.route("hello"),
     };

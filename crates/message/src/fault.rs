@@ -92,6 +92,8 @@ pub enum FaultKind {
     ConnectTimedOut,
     /// The origin did not begin to answer in time.
     ResponseTimedOut,
+    /// As many requests are under way as may, and no more may wait or this one waited too long.
+    Overloaded,
     /// The gateway is out of something (file descriptors, space for fields).
     Exhausted,
     /// A panic or a broken invariant, caught.
@@ -119,6 +121,7 @@ impl FaultKind {
             Self::ConnectFailed => "connect_failed",
             Self::ConnectTimedOut => "connect_timed_out",
             Self::ResponseTimedOut => "response_timed_out",
+            Self::Overloaded => "overloaded",
             Self::Exhausted => "exhausted",
             Self::Broken => "broken",
         }

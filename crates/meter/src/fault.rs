@@ -5,7 +5,7 @@ use sluice_message::{Fault, FaultKind, Side, Syntax};
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 18] = [
+const KINDS: [FaultKind; 19] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -24,6 +24,7 @@ const KINDS: [FaultKind; 18] = [
     FaultKind::ResponseTimedOut,
     FaultKind::Exhausted,
     FaultKind::Broken,
+    FaultKind::Overloaded,
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -48,6 +49,7 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::ResponseTimedOut => 15,
         FaultKind::Exhausted => 16,
         FaultKind::Broken => 17,
+        FaultKind::Overloaded => 18,
     }
 }
 

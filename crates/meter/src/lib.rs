@@ -3,6 +3,7 @@
 //! No clock, file or socket is touched here: times are arguments, text is appended to buffers.
 
 mod access;
+mod concurrency;
 mod counter;
 mod date;
 mod decimal;
@@ -18,6 +19,7 @@ mod upstream;
 mod worker;
 
 pub use access::{AccessFormat, AccessRecord, TemplateError, TemplateProblem, VARIABLES};
+pub use concurrency::{ConcurrencyReading, ConcurrencySource};
 pub use counter::{Counter, Gauge, Tally};
 pub use date::http_date;
 pub use fault::{FaultMeter, ReasonCounters};

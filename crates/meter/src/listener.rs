@@ -13,6 +13,8 @@ pub struct ListenerMeter {
     pub rejected_listener_limit: Counter,
     /// Connections closed at once because the client's address had its limit.
     pub rejected_client_limit: Counter,
+    /// Connections closed at once because memory was short.
+    pub rejected_memory: Counter,
     /// Requests received, malformed ones included.
     pub requests: Counter,
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    FaultMeter, ListenerMeter, PerWorker, RouteMeter, ServerMeter, Tally, UpstreamMeter,
-    WorkerMeter,
+    ConcurrencySource, FaultMeter, Gauge, ListenerMeter, PerWorker, RouteMeter, ServerMeter, Tally,
+    UpstreamMeter, WorkerMeter,
 };
 
 /// Meters by name; sorted, so that the metrics page has the same order every time.
@@ -22,12 +22,20 @@ pub struct Meters {
     pub(crate) upstreams: ByName<String, UpstreamMeter>,
     pub(crate) servers: ByName<(String, String), ServerMeter>,
     pub(crate) listeners: ByName<String, ListenerMeter>,
+    /// Limits of concurrency by route.
+    pub(crate) limits: Mutex<BTreeMap<String, Arc<dyn ConcurrencySource>>>,
     faults: PerWorker<FaultMeter>,
     threads: PerWorker<WorkerMeter>,
     /// Lines of the access log written.
     pub access_log_written: Tally,
     /// Lines of the access log given up because the writer could not follow or could not write.
     pub access_log_dropped: Tally,
+    /// Memory from which on connections are given up, in bytes; 0 = no limit.
+    pub memory_limit: Gauge,
+    /// 1 while connections are given up.
+    pub memory_short: Gauge,
+    /// Idle connections closed because memory was short.
+    pub idle_closed: Tally,
     /// Reloads that took effect.
     pub reloads_ok: Tally,
     /// Reloads refused because the configuration has problems.
@@ -66,10 +74,14 @@ impl Meters {
             upstreams: Mutex::default(),
             servers: Mutex::default(),
             listeners: Mutex::default(),
+            limits: Mutex::default(),
             faults: PerWorker::new(workers),
             threads: PerWorker::new(workers),
             access_log_written: Tally::default(),
             access_log_dropped: Tally::default(),
+            memory_limit: Gauge::default(),
+            memory_short: Gauge::default(),
+            idle_closed: Tally::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),
             panics: Tally::default(),
@@ -101,6 +113,11 @@ impl Meters {
     /// The meter of a listener.
     pub fn listener(&self, name: &str) -> Arc<PerWorker<ListenerMeter>> {
         self.named(&self.listeners, name.to_owned())
+    }
+
+    /// These are the limits of concurrency from now on, by the route they are for.
+    pub fn set_limits(&self, limits: BTreeMap<String, Arc<dyn ConcurrencySource>>) {
+        *locked(&self.limits) = limits;
     }
 
     /// Faults of all requests.

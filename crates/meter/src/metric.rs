@@ -59,7 +59,7 @@ metrics! {
     LISTENER_CONNECTIONS = Gauge "sluice_listener_connections" ["listener"]
         "Connections open.";
     LISTENER_REJECTED = Counter "sluice_listener_rejected_total" ["listener", "limit"]
-        "Connections closed at once because of a limit: that of the listener or that of one client address.";
+        "Connections closed at once because of a limit: that of the listener, of one client address, or of memory.";
     LISTENER_REQUESTS = Counter "sluice_listener_requests_total" ["listener"]
         "Requests received, malformed ones included.";
     ROUTE_REQUESTS = Counter "sluice_route_requests_total" ["route"]
@@ -72,6 +72,14 @@ metrics! {
         "Bytes of requests, heads included.";
     ROUTE_SENT = Counter "sluice_route_sent_bytes_total" ["route"]
         "Bytes of responses, heads included.";
+    CONCURRENCY_LIMIT = Gauge "sluice_concurrency_limit" ["route"]
+        "Requests that may be under way; the route (all) stands for the limit of all routes together.";
+    CONCURRENCY_ACTIVE = Gauge "sluice_concurrency_active_requests" ["route"]
+        "Requests under way of a route that has a limit.";
+    CONCURRENCY_WAITING = Gauge "sluice_concurrency_waiting_requests" ["route"]
+        "Requests that wait until others of the route are answered.";
+    CONCURRENCY_REFUSED = Counter "sluice_concurrency_refused_total" ["route", "reason"]
+        "Requests refused because the queue was full or because they waited too long.";
     UPSTREAM_REQUESTS = Counter "sluice_upstream_requests_total" ["upstream"]
         "Requests sent to the upstream, retries included.";
     UPSTREAM_RETRIES = Counter "sluice_upstream_retries_total" ["upstream"]
@@ -106,6 +114,12 @@ metrics! {
         "Requests to the server under way, from its choice to the end of the answer.";
     FAULTS = Counter "sluice_faults_total" ["side", "reason"]
         "Exchanges that failed, by the side to blame and the reason.";
+    MEMORY_LIMIT = Gauge "sluice_memory_limit_bytes" []
+        "Resident memory from which on connections are given up; 0 is no limit.";
+    MEMORY_SHORT = Gauge "sluice_memory_short" []
+        "1 while new connections are refused and idle ones closed because memory is short.";
+    IDLE_CLOSED = Counter "sluice_memory_idle_closed_total" []
+        "Idle connections closed because memory was short.";
     ACCESS_LOG_WRITTEN = Counter "sluice_access_log_written_total" []
         "Lines of the access log written.";
     ACCESS_LOG_DROPPED = Counter "sluice_access_log_dropped_total" []

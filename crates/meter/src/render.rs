@@ -9,8 +9,8 @@ use crate::meters::locked;
 use crate::metric::{self, Metric};
 use crate::route::CLASSES;
 use crate::{
-    ClassCounters, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter,
-    UpstreamMeter, WorkerMeter,
+    ClassCounters, ConcurrencyReading, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter,
+    ServerMeter, UpstreamMeter, WorkerMeter,
 };
 
 /// What only the caller can read: facts about the process. What is `None` is left out of the page.
@@ -44,6 +44,7 @@ impl Meters {
         self.render_workers(&mut page);
         self.render_listeners(&mut page);
         self.render_routes(&mut page);
+        self.render_limits(&mut page);
         self.render_upstreams(&mut page);
         self.render_servers(&mut page);
         self.render_faults(&mut page);
@@ -80,6 +81,7 @@ impl Meters {
         page.family(&metric::LISTENER_REJECTED);
         for (name, meter) in listeners.iter() {
             let limits = [
+                ("memory", meter.sum(|meter| meter.rejected_memory.value())),
                 ("listener", meter.sum(|meter| meter.rejected_listener_limit.value())),
                 ("client", meter.sum(|meter| meter.rejected_client_limit.value())),
             ];
@@ -119,6 +121,29 @@ impl Meters {
         for (name, meter) in &busy {
             let bytes = meter.sum(|meter| meter.sent_bytes.value());
             page.sample(metric::ROUTE_SENT.name, &[("route", name)], bytes);
+        }
+    }
+
+    fn render_limits(&self, page: &mut Page<'_>) {
+        let limits = locked(&self.limits);
+        let readings: Vec<(&str, ConcurrencyReading)> =
+            limits.iter().map(|(name, limit)| (name.as_str(), limit.reading())).collect();
+        let gauge = |page: &mut Page<'_>, metric: &Metric, read: fn(&ConcurrencyReading) -> u32| {
+            page.family(metric);
+            for (name, reading) in &readings {
+                page.sample(metric.name, &[("route", name)], read(reading));
+            }
+        };
+        gauge(page, &metric::CONCURRENCY_LIMIT, |reading| reading.limit);
+        gauge(page, &metric::CONCURRENCY_ACTIVE, |reading| reading.active);
+        gauge(page, &metric::CONCURRENCY_WAITING, |reading| reading.waiting);
+        page.family(&metric::CONCURRENCY_REFUSED);
+        for (name, reading) in &readings {
+            let reasons = [("full", reading.refused_full), ("timed_out", reading.refused_late)];
+            for (reason, count) in reasons {
+                let labels = [("route", *name), ("reason", reason)];
+                page.sample(metric::CONCURRENCY_REFUSED.name, &labels, count);
+            }
         }
     }
 
@@ -199,6 +224,9 @@ impl Meters {
     }
 
     fn render_tallies(&self, page: &mut Page<'_>) {
+        page.single(&metric::MEMORY_LIMIT, self.memory_limit.value());
+        page.single(&metric::MEMORY_SHORT, self.memory_short.value());
+        page.single(&metric::IDLE_CLOSED, self.idle_closed.value());
         page.single(&metric::ACCESS_LOG_WRITTEN, self.access_log_written.value());
         page.single(&metric::ACCESS_LOG_DROPPED, self.access_log_dropped.value());
         page.family(&metric::RELOADS);

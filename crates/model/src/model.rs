@@ -9,6 +9,7 @@ use crate::address::{Address, parse_address, parse_name_server, parse_network};
 use crate::fields::Fields;
 use crate::listener::{LISTENER, Listener, read_listeners};
 use crate::log::{LOG, Log, read_log};
+use crate::overload::{OVERLOAD, Overload, read_overload};
 use crate::place::Span;
 use crate::problem::{Flaw, Problem};
 use crate::report::Report;
@@ -33,6 +34,8 @@ pub struct Model {
     pub admin: Admin,
     /// What is written about requests.
     pub log: Log,
+    /// Limits of the whole gateway.
+    pub overload: Overload,
     /// Where clients connect; at least one, names and addresses differ.
     pub listeners: Vec<Listener>,
     /// The upstreams: those written in the order of the text, then those routes made.
@@ -116,6 +119,12 @@ pub(crate) static ROOT: Section = Section {
             doc: "What is written about requests.",
         },
         Key {
+            name: "overload",
+            kind: Kind::Table(&OVERLOAD),
+            preset: Preset::Absent("the defaults below"),
+            doc: "What the gateway does when more is asked of it than it can do.",
+        },
+        Key {
             name: "listener",
             kind: Kind::Tables(&LISTENER),
             preset: Preset::Absent("refused: at least one is needed"),
@@ -197,6 +206,7 @@ pub(crate) fn read_model(document: &Node, report: &Report<'_>) -> Model {
         resolver: read_resolver(&root.table("resolver")),
         admin: read_admin(&root.table("admin"), &listeners),
         log: read_log(&root.table("log")),
+        overload: read_overload(&root.table("overload")),
         listeners,
         upstreams: roster.list,
         routes,

@@ -10,6 +10,7 @@ use crate::header::{is_token, parse_field_name, parse_method};
 use crate::listener::Listener;
 use crate::name::parse_name;
 use crate::nearest::suggestion;
+use crate::overload::{CONCURRENCY, Concurrency, ConcurrencyLimit, read_concurrency};
 use crate::pattern::{
     HostPattern, PathPattern, ValueMatch, parse_host_pattern, parse_path_pattern, parse_value_match,
 };
@@ -44,6 +45,8 @@ pub struct Route {
     pub clients: Vec<IpNet>,
     /// Bytes a request body may have; `None` = any number.
     pub body_limit: Option<u64>,
+    /// How many of its requests may be under way; `None` = any number.
+    pub concurrency: Option<Concurrency>,
     /// What is done with the request.
     pub action: Action,
 }
@@ -144,6 +147,12 @@ pub(crate) static ROUTE: Section = Section {
             doc: "Bytes a request body may have. More is answered with 413.",
         },
         Key {
+            name: "concurrency",
+            kind: Kind::Table(&CONCURRENCY),
+            preset: Preset::Absent("no limit"),
+            doc: "How many requests of the route may be under way at once, over all workers.",
+        },
+        Key {
             name: "respond",
             kind: Kind::Short("text", &RESPOND),
             preset: Preset::Absent("another action"),
@@ -211,12 +220,14 @@ fn read_route(
         cookies: read_matches(fields, "cookie", parse_cookie_name),
         clients: fields.list("client", parse_network),
         body_limit: fields.size("body_limit"),
+        concurrency: read_concurrency(fields),
         action: Action::Health,
     };
     for key in ["listener", "host", "method", "client"] {
         refuse_empty(fields, key);
     }
     let action = read_action(fields, roster)?;
+    check_concurrency(fields, route.concurrency.as_ref(), &action);
     Some(Route { action, ..route })
 }
 
@@ -227,6 +238,19 @@ fn refuse_empty(fields: &Fields<'_, '_>, key: &str) {
         let flaw = Flaw::new(format!("the list `{key}` is empty, so nothing could match"))
             .with_help("remove the key to match all");
         fields.report.error(entry.node.span, flaw);
+    }
+}
+
+/// A limit learns from the latency of an origin, so there has to be one.
+fn check_concurrency(fields: &Fields<'_, '_>, concurrency: Option<&Concurrency>, action: &Action) {
+    let adaptive = |it: &Concurrency| matches!(it.limit, ConcurrencyLimit::Adaptive(_));
+    if concurrency.is_some_and(adaptive)
+        && !matches!(action, Action::Proxy(_))
+        && let Some(entry) = fields.entry("concurrency")
+    {
+        let flaw = Flaw::new("an adaptive limit learns from origins, and this route has none")
+            .with_help("write a fixed one: limit = 100");
+        fields.report.error(entry.span, flaw);
     }
 }
 

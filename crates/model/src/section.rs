@@ -88,10 +88,18 @@ impl Section {
         keys.iter().map(|key| key.name)
     }
 
-    /// This section and all below it, each followed by its own.
+    /// This section and all below it, each followed by its own; one that several keys lead to stands
+    /// after the first.
     pub(crate) fn family(&'static self) -> Vec<&'static Section> {
-        let below = self.keys.iter().filter_map(|key| key.kind.section()).flat_map(Self::family);
-        std::iter::once(self).chain(below).collect()
+        let mut all = vec![self];
+        for section in self.keys.iter().filter_map(|key| key.kind.section()) {
+            for member in section.family() {
+                if !all.iter().any(|known| known.name == member.name) {
+                    all.push(member);
+                }
+            }
+        }
+        all
     }
 }
 

@@ -12,6 +12,7 @@ pub mod files;
 mod listen;
 mod log_writer;
 mod mailbox;
+pub mod memory;
 mod permits;
 pub mod process;
 mod reactor;

@@ -82,7 +82,7 @@ impl Usage {
         Self {
             start: start(),
             cpu: cpu_time(),
-            resident_bytes: resident_bytes(),
+            resident_bytes: crate::memory::resident(),
             open_descriptors: open_descriptors(),
             max_descriptors: getrlimit(Resource::Nofile).current,
         }
@@ -122,12 +122,6 @@ pub fn thread_cpu() -> Option<Duration> {
 
 fn time_of(clock: ClockId) -> Option<Duration> {
     Duration::try_from(clock_gettime(clock)).ok()
-}
-
-fn resident_bytes() -> Option<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(pages.saturating_mul(u64::try_from(rustix::param::page_size()).ok()?))
 }
 
 fn open_descriptors() -> Option<u64> {

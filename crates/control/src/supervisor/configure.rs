@@ -97,6 +97,8 @@ impl Supervisor {
     ) -> Result<(), Failure> {
         self.warn(&opened.warnings);
         self.follow_names();
+        self.limiters.follow(&self.model);
+        self.status.meters().set_limits(self.limiters.sources());
         let before = std::mem::replace(&mut self.estate, opened.estate);
         self.snapshot = Arc::new(self.assemble(prepared));
         let problems = self.crew.apply(&self.snapshot);
@@ -105,6 +107,7 @@ impl Supervisor {
             return Err(Failure::Runtime(lines.collect()));
         }
         self.report(&problems);
+        self.memory.follow(self.model.overload.memory, &self.snapshot);
         let admin = self.site.snapshot(self.estate.admin());
         self.report(&self.crew.apply_admin(&admin));
         self.forget_unused_meters();
@@ -165,6 +168,7 @@ impl Supervisor {
             listeners: self.listeners(tables, &routes),
             clusters: self.clusters(),
             trusted_proxies: TrustedProxies::new(self.model.trusted_proxies.clone()),
+            cap: Some(self.memory.cap()),
             access: access.map(|(format, writer)| AccessLog { format, writer: writer.clone() }),
         }
     }
@@ -186,6 +190,7 @@ impl Supervisor {
             Arc::new(Route {
                 name: route.name.clone(),
                 body_limit: route.body_limit.unwrap_or(u64::MAX),
+                admission: self.limiters.admission(route),
                 action: action(prepared),
                 meter: self.status.meters().route(&route.name),
             })

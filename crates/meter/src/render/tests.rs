@@ -1,13 +1,14 @@
 //! The metrics page, read back by a strict parser of the text format.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_message::{Fault, FaultKind, Side};
 
 use super::{ProcessFacts, Seconds};
-use crate::Meters;
 use crate::metric::{Kind, METRICS, reference};
+use crate::{ConcurrencyReading, ConcurrencySource, Meters};
 
 /// A series and its value: name, labels, value.
 type Expected<'a> = (&'a str, &'a [(&'a str, &'a str)], f64);
@@ -136,8 +137,21 @@ fn page(meters: &Meters) -> String {
 const HOSTILE: &str = "a\"} 1\nfake{x=\"\\";
 
 /// Some traffic everywhere, on two workers.
-fn busy_meters() -> std::sync::Arc<Meters> {
+/// A limit that is always the same.
+#[derive(Debug)]
+struct Full;
+
+impl ConcurrencySource for Full {
+    fn reading(&self) -> ConcurrencyReading {
+        let (refused_full, refused_late) = (5, 6);
+        ConcurrencyReading { limit: 3, active: 2, waiting: 4, refused_full, refused_late }
+    }
+}
+
+fn busy_meters() -> Arc<Meters> {
     let meters = Meters::new(2);
+    let limit: Arc<dyn ConcurrencySource> = Arc::new(Full);
+    meters.set_limits(BTreeMap::from([("api".to_owned(), limit)]));
     for (worker, nanos) in [(0, 50_000), (1, 70_000_000), (1, 20_000_000_000), (0, 100_000)] {
         for name in ["main", HOSTILE] {
             meters.route(name).worker(worker).on_response(404, nanos, 10, 100);
@@ -196,6 +210,22 @@ fn the_page_is_well_formed_and_adds_workers_up() {
     ];
     for (name, labels, expected) in cases {
         assert_eq!(value(&samples, name, labels), Some(*expected), "{name} {labels:?}");
+    }
+}
+
+#[test]
+fn limits_are_told_by_route() {
+    let samples = parse(&page(&busy_meters()));
+    let route = ("route", "api");
+    let rows = [
+        ("sluice_concurrency_limit", vec![route], 3.0),
+        ("sluice_concurrency_active_requests", vec![route], 2.0),
+        ("sluice_concurrency_waiting_requests", vec![route], 4.0),
+        ("sluice_concurrency_refused_total", vec![route, ("reason", "full")], 5.0),
+        ("sluice_concurrency_refused_total", vec![route, ("reason", "timed_out")], 6.0),
+    ];
+    for (name, labels, expected) in rows {
+        assert_eq!(value(&samples, name, &labels), Some(expected), "{name}");
     }
 }
 

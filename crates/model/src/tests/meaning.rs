@@ -28,6 +28,7 @@ fn defaults_are_filled_in() {
             origin: Origin::Default,
         },
         log: Log { access: AccessLog::Off, file: None },
+        overload: Overload { concurrency: None, memory: MemoryLimit::Share(80) },
         listeners: vec![Listener {
             name: "0.0.0.0:80".to_owned(),
             address: Address::Tcp("0.0.0.0:80".parse().unwrap()),
@@ -82,6 +83,7 @@ fn defaults_are_filled_in() {
             cookies: vec![],
             clients: vec![],
             body_limit: Some(104_857_600),
+            concurrency: None,
             action: Action::Proxy(Proxy { upstream: 0 }),
         }],
         warnings: vec![],
@@ -106,6 +108,10 @@ address = "off"
 [log]
 access = "{method} {path}"
 file = "/var/log/a.log"
+
+[overload]
+memory = "512MiB"
+concurrency = { adaptive = { min = 5, max = 50, tolerance = 40, window = "1s", probe = "1m" } }
 
 [[listener]]
 name = "web"
@@ -133,6 +139,7 @@ query = { v = "*" }
 cookie = { sid = "*" }
 client = "192.168.0.0/16"
 body_limit = "off"
+concurrency = { limit = 100, queue = 50, wait = "250ms", retry_after = "2s" }
 proxy = "api"
 
 [[route]]
@@ -170,6 +177,10 @@ admin: { address: off }
 log:
   access: "{method} {path}"
   file: /var/log/a.log
+overload:
+  memory: 512MiB
+  concurrency:
+    adaptive: { min: 5, max: 50, tolerance: 40, window: 1s, probe: 1m }
 listener:
   - name: web
     address: "[::]:${PORT}"
@@ -207,6 +218,7 @@ route:
     cookie: { sid: '*' }
     client: 192.168.0.0/16
     body_limit: off
+    concurrency: { limit: 100, queue: 50, wait: 250ms, retry_after: 2s }
     proxy: api
   - path: ~ ^/v[0-9]+/
     respond:
@@ -248,6 +260,22 @@ fn everything_written_arrives() {
     assert_eq!(model.admin, Admin { address: None, origin: Origin::Written });
     assert_eq!(model.log.access, AccessLog::Template("{method} {path}".to_owned()));
     assert_eq!(model.log.file, Some(PathBuf::from("/var/log/a.log")));
+    assert_eq!(
+        model.overload.concurrency,
+        Some(Concurrency {
+            limit: ConcurrencyLimit::Adaptive(Adaptive {
+                min: 5,
+                max: 50,
+                tolerance: 40,
+                window: seconds(1),
+                probe: seconds(60),
+            }),
+            queue: 0,
+            wait: seconds(1),
+            retry_after: seconds(1),
+        })
+    );
+    assert_eq!(model.overload.memory, MemoryLimit::Bytes(512 << 20));
     let [web, unix] = model.listeners.as_slice() else { panic!() };
     assert_eq!((web.name.as_str(), unix.name.as_str()), ("web", "unix:/run/a.sock"));
     assert_eq!(web.address.to_string(), "[::]:8080");
@@ -290,6 +318,12 @@ fn routes_arrive() {
             cookies: vec![(text("sid"), ValueMatch::Present)],
             clients: vec!["192.168.0.0/16".parse().unwrap()],
             body_limit: None,
+            concurrency: Some(Concurrency {
+                limit: ConcurrencyLimit::Fixed(100),
+                queue: 50,
+                wait: Duration::from_millis(250),
+                retry_after: seconds(2),
+            }),
             action: Action::Proxy(Proxy { upstream: 0 }),
         }
     );
@@ -368,6 +402,20 @@ fn default_names_avoid_written_ones() {
     let routes = toml(&text).unwrap().routes;
     let names: Vec<_> = routes.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["/a", "/a#3", "/a#2"]);
+}
+
+#[test]
+fn memory_is_a_size_or_a_share() {
+    let rows = [
+        ("off", MemoryLimit::Off),
+        ("1GiB", MemoryLimit::Bytes(1 << 30)),
+        ("90%", MemoryLimit::Share(90)),
+        ("100 %", MemoryLimit::Share(100)),
+    ];
+    for (text, expected) in rows {
+        let model = toml(&with_rest(&format!("[overload]\nmemory = \"{text}\""))).unwrap();
+        assert_eq!(model.overload.memory, expected, "{text}");
+    }
 }
 
 #[test]

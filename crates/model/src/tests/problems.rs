@@ -336,3 +336,36 @@ fn warnings_do_not_fail() {
         }
     }
 }
+
+#[test]
+fn of_limits_of_concurrency() {
+    let rows = [
+        ("concurrency = {}", "4:1 this limits nothing .. limit = 100"),
+        ("concurrency = { limit = 0 }", "4:25 `limit` must be from 1 to 1000000"),
+        ("concurrency = 100", "4:1 `concurrency` is a table, this is an integer"),
+        (
+            "concurrency = { limit = 1, adaptive = {} }",
+            "4:1 `limit` and `adaptive` exclude each other .. max = ...",
+        ),
+        (
+            "concurrency = { adaptive = { min = 5, max = 4 } }",
+            "4:36 `min` is 5, more than `max`: 4",
+        ),
+        ("concurrency = { adaptive = { min = 1001 } }", "4:36 `min` is 1001, more than `max`"),
+        ("memory = \"0%\"", "4:10 \"0%\" is not a share .. \"1%\" to \"100%\""),
+        ("memory = \"101%\"", "4:10 is not a share"),
+        ("memory = \"%\"", "4:10 is not a share"),
+        ("memory = \"lots\"", "4:10 \"lots\" is not a size"),
+        ("memory = \"0\"", "4:10 nobody is served .. \"off\""),
+        ("memory = 5", "4:10 `memory` is a text .. \"5\""),
+        ("concurrency = { limit = 1, wait = \"0s\" }", "4:35 `wait` must be from 1ms"),
+        ("concurrency = { limit = 1, retry_after = \"1ms\" }", "4:42 `retry_after` must be"),
+    ];
+    for (text, expected) in rows {
+        let text = format!("[overload]\n{text}");
+        let rest = with_rest("").replacen("\n\n\n", "\n\n", 1);
+        check(&text, toml(&format!("{rest}{text}")), &[expected]);
+    }
+    let text = "[[route]]\nconcurrency = { adaptive = {} }\nrespond = \"x\"";
+    check(text, toml(&with_rest(text)), &["5:1 has none .. limit = 100"]);
+}

@@ -28,7 +28,7 @@ const EVERYTHING: &str = "
     listener = [{ address = ':1' }]
     upstream.a.servers = [{ address = 'h:1' }]
     route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
-             { path = '/b', proxy = 'a' }, { path = '/c', health = true }]";
+             { path = '/b', proxy = 'a', concurrency = { adaptive = {} } }, { path = '/c', health = true }]";
 
 #[test]
 fn the_reader_asks_for_every_key() {
@@ -208,6 +208,9 @@ fn every_unknown_key_is_refused_everywhere() {
         "admin.zzzzzzz = 1",
         "log.zzzzzzz = 1",
         "resolver.zzzzzzz = 1",
+        "overload.zzzzzzz = 1",
+        "overload.concurrency = { limit = 1, zzzzzzz = 1 }",
+        "overload.concurrency.adaptive.zzzzzzz = 1",
         "listener = [{ address = ':1', zzzzzzz = 1 }]",
         "listener = [{ address = ':1', limits.zzzzzzz = 1 }]",
         "listener = [{ address = ':1', timeout.zzzzzzz = 1 }]",
