@@ -174,11 +174,9 @@ fn connections_are_limited_in_number() {
         drop(first);
         assert!(eventually(|| is_served(&mut from("127.0.0.1", &web))), "a place came free");
         assert!(is_served(&mut second), "those inside notice nothing");
-        let page = get(&sluice.admin(), "/metrics").text();
-        let sample = page
-            .lines()
-            .find(|line| line.starts_with("sluice_listener_rejected") && line.contains(kind));
-        assert!(sample.is_some_and(|line| !line.ends_with(" 0")), "{page}");
+        let labels = format!("{{listener=\"web\",limit=\"{kind}\"}}");
+        let sample = format!("sluice_listener_rejected_total{labels}");
+        assert!(metric(&sluice.admin(), &sample) > 0, "{sample}");
         sluice.stop();
     }
 }

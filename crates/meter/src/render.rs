@@ -81,9 +81,9 @@ impl Meters {
         page.family(&metric::LISTENER_REJECTED);
         for (name, meter) in listeners.iter() {
             let limits = [
-                ("memory", meter.sum(|meter| meter.rejected_memory.value())),
                 ("listener", meter.sum(|meter| meter.rejected_listener_limit.value())),
                 ("client", meter.sum(|meter| meter.rejected_client_limit.value())),
+                ("memory", meter.sum(|meter| meter.rejected_memory.value())),
             ];
             for (limit, count) in limits {
                 let labels = [("listener", name.as_str()), ("limit", limit)];
