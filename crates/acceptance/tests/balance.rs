@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_acceptance::config;
+use sluice_acceptance::{config, eventually};
 use sluice_testkit::{Asked, ByteScript, Gate, Origin, Response, Sluice, behaviour};
 
 /// Origins that answer with their names: "0", "1" and so on.
@@ -209,5 +209,111 @@ fn a_backup_is_asked_only_when_nobody_else_is_there() {
     assert_eq!(client.count(20), BTreeMap::from([("1".to_owned(), 20)]));
     origins.remove(0);
     assert_eq!(client.count(20), BTreeMap::from([("2".to_owned(), 20)]));
+    sluice.stop();
+}
+
+/// The cookie an answer sets, and what follows it.
+fn cookie(answer: &Response) -> Option<(String, String)> {
+    let set: Vec<&str> = answer.fields.all("set-cookie").collect();
+    assert!(set.len() <= 1, "{set:?}");
+    let (pair, attributes) = set.first()?.split_once(';')?;
+    Some((pair.to_owned(), attributes.to_owned()))
+}
+
+#[test]
+fn a_session_stays_with_its_server_through_workers_and_reloads() {
+    let origins = origins(4);
+    let more = "sticky = { cookie = \"to\", max_age = \"1h\", secure = true }";
+    let text = balanced(2, &plain(&origins), more);
+    let sluice = Sluice::start(&text);
+    let first = Client::of(&sluice).ask("/", "");
+    let (pair, attributes) = cookie(&first).unwrap();
+    assert!(pair.starts_with("to=") && !pair.contains("127"), "{pair}");
+    assert_eq!(attributes, " Path=/; Max-Age=3600; Secure; HttpOnly; SameSite=Lax");
+    let line = format!("Cookie: a=b; {pair}\r\n");
+    for round in 0..12 {
+        if round == 6 {
+            sluice.reload(&format!("{text}# another text\n"));
+        }
+        let back = Client::of(&sluice).ask("/", &line);
+        assert_eq!(back.text(), first.text());
+        assert_eq!(cookie(&back), None, "it knows");
+    }
+    let shown = sluice_testkit::get(&sluice.admin(), "/config").text();
+    assert!(shown.contains("sticky"), "{shown}");
+    sluice.stop();
+}
+
+#[test]
+fn forged_and_stale_cookies_lead_nowhere() {
+    let mut origins = origins(4);
+    let keyed = |key: &str| format!("sticky = {{ key = \"{key}\" }}");
+    let (key, other) = (keyed("a key for this test"), keyed("a key of somebody else"));
+    let servers = plain(&origins);
+    let sluice = Sluice::start(&balanced(1, &servers, &key));
+    let mut client = Client::of(&sluice);
+    let (pair, _) = cookie(&client.ask("/", "")).unwrap();
+    let (name, value) = pair.split_once('=').unwrap();
+    let last = if value.ends_with('0') { '1' } else { '0' };
+    let forged = format!("{}{last}", &value[..value.len() - 1]);
+    for value in ["", "x", &forged, &format!("{value}0")] {
+        let line = format!("Cookie: {name}={value}\r\n");
+        let names: Vec<String> = (0..4).map(|_| client.ask("/", &line).text()).collect();
+        assert!(names.iter().any(|name| *name != names[0]), "{value} leads to {names:?}");
+        assert!(cookie(&client.ask("/", &line)).is_some(), "a right one is given");
+    }
+    let line = format!("Cookie: {pair}\r\n");
+    let owner: usize = client.ask("/", &line).text().parse().unwrap();
+    // Signed by another, then naming a server that is no more.
+    sluice.reload(&balanced(1, &servers, &other));
+    assert!(cookie(&client.ask("/", &line)).is_some());
+    let mut rest = servers.clone();
+    rest.remove(owner);
+    sluice.reload(&balanced(1, &rest, &key));
+    let (next, _) = cookie(&client.ask("/", &line)).unwrap();
+    assert_ne!(next, pair);
+    // Back in the list, and found; gone for good, the answer names who answered instead.
+    sluice.reload(&balanced(1, &servers, &key));
+    assert_eq!(cookie(&client.ask("/", &line)), None);
+    drop(origins.remove(owner));
+    let moved = client.ask("/", &line);
+    let (pair, _) = cookie(&moved).unwrap();
+    let again = client.ask("/", &format!("Cookie: {pair}\r\n"));
+    assert_eq!((again.text(), cookie(&again)), (moved.text(), None));
+    let shown = sluice_testkit::get(&sluice.admin(), "/config").text();
+    assert!(!shown.contains("a key for this test"), "{shown}");
+    sluice.stop();
+}
+
+#[test]
+fn an_upgrade_names_its_server_too() {
+    let origins = vec![Origin::start(behaviour::upgrade_echo)];
+    let sluice = Sluice::start(&balanced(1, &plain(&origins), "sticky = {}"));
+    let mut script = ByteScript::connect(&sluice.address("web"));
+    script.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
+    let answer = script.read_response(Asked::Get).unwrap();
+    assert_eq!(answer.status, 101);
+    assert!(cookie(&answer).unwrap().0.starts_with("sluice_server="));
+    drop(script);
+    sluice.stop();
+}
+
+#[test]
+fn a_new_server_starts_with_a_small_share_that_grows() {
+    let origins = origins(3);
+    let servers = plain(&origins);
+    let slow = |length: &str| format!("slow_start = \"{length}\"");
+    let sluice = Sluice::start(&balanced(1, &servers[..1], &slow("1h")));
+    let mut client = Client::of(&sluice);
+    assert_eq!(client.count(20), BTreeMap::from([("0".to_owned(), 20)]));
+    sluice.reload(&balanced(1, &servers[..2], &slow("1h")));
+    let counts = client.count(210);
+    assert_eq!(counts["1"], 10, "one in twenty-one at first: {counts:?}");
+    // A second later, or whenever that is, it has as much as the others.
+    sluice.reload(&balanced(1, &servers, &slow("1s")));
+    assert!(eventually(|| {
+        let counts = client.count(60);
+        counts.len() == 3 && counts.values().all(|&count| count == 20)
+    }));
     sluice.stop();
 }

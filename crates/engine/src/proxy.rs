@@ -41,6 +41,7 @@ impl Exchange<'_, '_> {
         }
         let halves = (&mut *receiver, &mut *sender);
         let stream = self.obtain_answer(cluster, upgrade, &mut upload, halves).await?;
+        self.remember_server(cluster);
         let mut upstream = Upstream::resume(stream, (receiver, sender), Reuse::Reused);
         let switched = self.response.status == 101;
         let relayed = if switched {
@@ -61,6 +62,16 @@ impl Exchange<'_, '_> {
             cluster.keep(server, stream);
         }
         Ok(after)
+    }
+
+    /// Tells a client that is to come back to the server which one it was.
+    fn remember_server(&mut self, cluster: &Cluster) {
+        if let Some(server) = &self.upstream.server
+            && let Some(cookie) = cluster.sticky_cookie(self.request, server)
+        {
+            // An answer whose head is full goes without, and the client is led anywhere next time.
+            let _ = self.response.fields.push(b"set-cookie", &cookie);
+        }
     }
 
     /// Makes the head what the origin is to see.

@@ -50,7 +50,7 @@ pub use share::Share;
 pub use source::{Format, Source};
 pub use upstream::{
     Balance, HashOn, Keepalive, Repeatable, Retry, RetryBudget, RetryCondition, Role, Server,
-    Upstream, UpstreamTimeout,
+    Sticky, Upstream, UpstreamTimeout,
 };
 
 #[cfg(test)]

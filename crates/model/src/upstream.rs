@@ -4,8 +4,10 @@ mod balance;
 mod patience;
 mod retry;
 mod server;
+mod sticky;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::address::{ServerAddress, parse_server};
 use crate::fields::{Fields, Phrase};
@@ -15,17 +17,19 @@ use crate::nearest::suggestion;
 use crate::place::Span;
 use crate::problem::Flaw;
 use crate::report::Report;
-use crate::section::{Key, Kind, Preset, Section};
+use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 
 pub use balance::{Balance, HashOn};
 pub use patience::{Keepalive, UpstreamTimeout};
 pub use retry::{Repeatable, Retry, RetryBudget, RetryCondition};
 pub use server::{Role, Server};
+pub use sticky::Sticky;
 
 use balance::{BALANCES, HASH, read_balance};
 use patience::{KEEPALIVE, TIMEOUT, read_keepalive, read_timeout};
 use retry::{RETRY, read_retry};
 use server::{SERVER, read_servers};
+use sticky::{STICKY, read_sticky};
 
 /// A group of origin servers that can stand in for each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +40,10 @@ pub struct Upstream {
     pub servers: Vec<Server>,
     /// How a server is chosen.
     pub balance: Balance,
+    /// How clients are led back to the server they had; `None` = they are not.
+    pub sticky: Option<Sticky>,
+    /// How long the share of a server grows that is new or back; `None` = it does not.
+    pub slow_start: Option<Duration>,
     /// Connections kept for the next request.
     pub keepalive: Keepalive,
     /// How long a server may take.
@@ -74,6 +82,18 @@ pub(crate) static UPSTREAM: Section = Section {
             kind: Kind::Table(&HASH),
             preset: Preset::Absent("needed with `balance = \"hash\"` only"),
             doc: "What of a request decides on its server.",
+        },
+        Key {
+            name: "sticky",
+            kind: Kind::Table(&STICKY),
+            preset: Preset::Absent("clients are not led back"),
+            doc: "Leads a client back to the server that answered it first, by a cookie.",
+        },
+        Key {
+            name: "slow_start",
+            kind: Kind::Duration { min: MOMENT, max: YEAR },
+            preset: Preset::Absent("a server gets its whole share at once"),
+            doc: "How long the share of a server grows that comes back or is new in a reload.",
         },
         Key {
             name: "keepalive",
@@ -184,6 +204,8 @@ fn read_options(name: &str, fields: &Fields<'_, '_>) -> Upstream {
         name: name.to_owned(),
         servers: Vec::new(),
         balance: read_balance(fields),
+        sticky: read_sticky(fields),
+        slow_start: Some(fields.duration("slow_start")).filter(|it| !it.is_zero()),
         keepalive: read_keepalive(fields),
         timeout: read_timeout(fields),
         retry: read_retry(fields),

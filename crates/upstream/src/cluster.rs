@@ -4,12 +4,13 @@ use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sluice_message::Fault;
+use sluice_message::{Fault, RequestHead};
 use sluice_meter::UpstreamMeter;
-use sluice_net::Stream;
+use sluice_net::{Nanos, Stream, now};
 
 use crate::balance::Selection;
 use crate::retry::Budget;
+use crate::sticky::StickyTable;
 use crate::{Ask, ClusterPlan, ClusterSettings, Server};
 
 /// Servers, the rotation among them, and the plan they came from.
@@ -19,12 +20,20 @@ pub struct Cluster {
     servers: Vec<Rc<Server>>,
     /// Among the servers that were available when it was laid out.
     selection: RefCell<Selection>,
-    /// Change of the cluster's state that the selection knows of.
+    /// Change of the cluster's state that the selection knows of; [`GROWING`] if time changes it too.
     seen: Cell<u64>,
     /// What may be spent on retries.
     budget: Option<Budget>,
+    /// What the selection knows of while it depends on the time, and when it is to be made anew.
+    growing: Cell<(u64, Nanos)>,
+    /// How often it was made, so that not every turn begins with the same server.
+    builds: Cell<usize>,
     worker: usize,
 }
+
+/// No change has this number: a selection that depends on the time is looked at for each request, all
+/// others cost no look at the clock.
+const GROWING: u64 = u64::MAX;
 
 impl Cluster {
     /// What `worker` makes of a plan. Servers that `before` had already are taken over with their
@@ -41,16 +50,20 @@ impl Cluster {
             })
             .collect();
         // Read before the servers are: a change in between is seen at the next choice.
-        let seen = plan.state.changes();
-        let selection = Selection::build(plan, worker);
-        Self {
+        let changes = plan.state.changes();
+        let selection = Selection::build(plan, worker, now());
+        let cluster = Self {
             plan: Arc::clone(plan),
             servers,
+            seen: Cell::new(changes),
+            growing: Cell::new((changes, 0)),
+            builds: Cell::new(worker),
             selection: RefCell::new(selection),
-            seen: Cell::new(seen),
             budget: plan.settings.retry.budget.map(Budget::new),
             worker,
-        }
+        };
+        cluster.note_build(changes);
+        cluster
     }
 
     fn server_at(&self, wanted: &crate::ServerPlan) -> Option<Rc<Server>> {
@@ -81,6 +94,14 @@ impl Cluster {
     #[inline]
     pub fn choose(&self, ask: &Ask<'_>) -> Option<&Rc<Server>> {
         let selection = self.selection();
+        if let Some(table) = &self.plan.layout.sticky
+            && let Some(index) = table.find(ask.head)
+            && selection.may_be_named(index)
+            && let Some(server) = self.servers.get(index)
+            && !ask.avoids(server)
+        {
+            return Some(server);
+        }
         let other = || selection.other(ask, &self.servers);
         let other = if ask.avoid.is_empty() { None } else { other() };
         self.servers.get(other.or_else(|| selection.next(ask, &self.servers))?)
@@ -105,15 +126,56 @@ impl Cluster {
         spent
     }
 
+    /// The value of `Set-Cookie` that leads a client back to the server that answered, if clients are
+    /// led back and this one does not say so already.
+    #[must_use]
+    #[inline]
+    pub fn sticky_cookie(&self, head: &RequestHead, answered: &Rc<Server>) -> Option<Vec<u8>> {
+        self.name_server(self.plan.layout.sticky.as_ref()?, head, answered)
+    }
+
+    fn name_server(
+        &self,
+        table: &StickyTable,
+        head: &RequestHead,
+        answered: &Rc<Server>,
+    ) -> Option<Vec<u8>> {
+        let named = table.find(head).and_then(|index| self.servers.get(index));
+        if named.is_some_and(|server| Rc::ptr_eq(server, answered)) {
+            return None;
+        }
+        table.cookie(self.servers.iter().position(|server| Rc::ptr_eq(server, answered))?)
+    }
+
     /// The choice among the servers that are available now.
     #[inline]
     fn selection(&self) -> Ref<'_, Selection> {
         let changes = self.plan.state.changes();
         if changes != self.seen.get() {
-            self.seen.set(changes);
-            *self.selection.borrow_mut() = Selection::build(&self.plan, self.worker);
+            self.renew(changes);
         }
         self.selection.borrow()
+    }
+
+    #[cold]
+    fn renew(&self, changes: u64) {
+        let (known, until) = self.growing.get();
+        if self.seen.get() == GROWING && known == changes && now() < until {
+            return;
+        }
+        self.builds.set(self.builds.get().wrapping_add(1));
+        *self.selection.borrow_mut() = Selection::build(&self.plan, self.builds.get(), now());
+        self.note_build(changes);
+    }
+
+    fn note_build(&self, changes: u64) {
+        match self.selection.borrow().until {
+            None => self.seen.set(changes),
+            Some(until) => {
+                self.seen.set(GROWING);
+                self.growing.set((changes, until));
+            }
+        }
     }
 
     /// Takes note that `server` answered with `status` after `nanos` nanoseconds.

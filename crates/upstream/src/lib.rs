@@ -14,6 +14,7 @@ mod ring;
 mod scatter;
 mod server;
 mod state;
+mod sticky;
 mod visit;
 
 pub use ask::Ask;
@@ -22,6 +23,7 @@ pub use plan::{BalanceRule, ClusterPlan, ClusterSettings, HashKey, Layout, Role,
 pub use retry::{BudgetRule, Condition, Conditions, Repeatable, RetryPolicy};
 pub use server::Server;
 pub use state::{Bar, ClusterState, ServerState};
+pub use sticky::{SigningKey, StickyRule};
 pub use visit::Visit;
 
 #[cfg(test)]

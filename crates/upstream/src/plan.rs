@@ -7,6 +7,7 @@ use sluice_meter::{PerWorker, ServerMeter, UpstreamMeter};
 use sluice_net::Endpoint;
 
 use crate::ring::Ring;
+use crate::sticky::{StickyRule, StickyTable};
 use crate::{ClusterState, RetryPolicy, ServerState};
 
 /// A cluster as all workers share it. Immutable: a change makes a new plan.
@@ -43,6 +44,10 @@ pub struct ClusterSettings {
     pub tunnel_timeout: Duration,
     /// How a server is chosen.
     pub balance: BalanceRule,
+    /// How clients are led back to the server they had.
+    pub sticky: Option<StickyRule>,
+    /// How long the share of a server grows that is new or back; not at all if absent.
+    pub slow_start: Option<Duration>,
     /// When a request is tried again.
     pub retry: RetryPolicy,
     /// `Host` sent to the origin; the client's own if absent.
@@ -109,16 +114,23 @@ pub enum Role {
 pub struct Layout {
     /// If servers are chosen by hash.
     pub(crate) ring: Option<Arc<Ring>>,
+    /// If clients are led back to their servers.
+    pub(crate) sticky: Option<StickyTable>,
 }
 
 impl Layout {
     /// For these settings and servers.
     #[must_use]
     pub fn new(settings: &ClusterSettings, servers: &[ServerPlan]) -> Self {
+        let address = |server: &ServerPlan| server.endpoint.to_string();
         let ring = || {
-            let place = |server: &ServerPlan| (server.endpoint.to_string(), server.weight);
+            let place = |server| (address(server), server.weight);
             Arc::new(Ring::new(servers.iter().map(place)))
         };
-        Self { ring: matches!(settings.balance, BalanceRule::Hash(_)).then(ring) }
+        let table = |rule| StickyTable::new(rule, servers.iter().map(address));
+        Self {
+            ring: matches!(settings.balance, BalanceRule::Hash(_)).then(ring),
+            sticky: settings.sticky.as_ref().map(table),
+        }
     }
 }

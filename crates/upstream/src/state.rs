@@ -1,10 +1,10 @@
 //! What all workers know of a cluster and its servers.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sluice_net::Endpoint;
+use sluice_net::{Endpoint, Nanos, precise_now};
 
 /// A cluster as the whole process knows it. It is kept by name across reloads, so that what was
 /// learnt of a server is not forgotten.
@@ -13,6 +13,8 @@ pub struct ClusterState {
     /// Counts up whenever a server becomes available or ceases to be.
     changes: Arc<AtomicU64>,
     servers: Mutex<HashMap<Endpoint, Arc<ServerState>>>,
+    /// Whether servers that come along now are new beside others.
+    settled: AtomicBool,
 }
 
 /// A server as the whole process knows it.
@@ -21,6 +23,8 @@ pub struct ServerState {
     /// One bit for each [`Bar`].
     bars: AtomicU8,
     changes: Arc<AtomicU64>,
+    /// When it came along or came back; 0 if it was always there.
+    since: AtomicU64,
 }
 
 /// Why a server is not asked.
@@ -50,14 +54,25 @@ impl ClusterState {
     pub fn server(&self, endpoint: &Endpoint) -> Arc<ServerState> {
         // Nothing under the lock can leave the map half-changed.
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || ServerState { bars: AtomicU8::new(0), changes: Arc::clone(&self.changes) };
+        let since = if self.settled.load(Ordering::Relaxed) { precise_now() } else { 0 };
+        let make = || ServerState {
+            bars: AtomicU8::new(0),
+            changes: Arc::clone(&self.changes),
+            since: AtomicU64::new(since),
+        };
         Arc::clone(servers.entry(endpoint.clone()).or_insert_with(|| Arc::new(make())))
     }
 
-    /// Forgets servers that are not among these.
+    /// The servers it began with are all known: whoever comes along from here on is new.
+    pub fn settle(&self) {
+        self.settled.store(true, Ordering::Relaxed);
+    }
+
+    /// Forgets servers that are not among these. What somebody took out of service stays out, though,
+    /// when a source of servers loses it for a while.
     pub fn retain(&self, keep: impl Fn(&Endpoint) -> bool) {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        servers.retain(|endpoint, _| keep(endpoint));
+        servers.retain(|endpoint, state| keep(endpoint) || state.is_barred(Bar::Draining));
     }
 
     /// How often availability changed: one load, so that every choice of a server can ask.
@@ -78,9 +93,19 @@ impl ServerState {
 
     /// Removes one reason why the server is out.
     pub fn lift(&self, why: Bar) {
-        if self.bars.fetch_and(!why.bit(), Ordering::AcqRel) & why.bit() != 0 {
+        let before = self.bars.fetch_and(!why.bit(), Ordering::AcqRel);
+        if before == why.bit() {
+            self.since.store(precise_now(), Ordering::Release);
+        }
+        if before & why.bit() != 0 {
             self.changes.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// When it came along or came back; `None` if it was there from the beginning.
+    #[must_use]
+    pub fn since(&self) -> Option<Nanos> {
+        Some(self.since.load(Ordering::Acquire)).filter(|&since| since > 0)
     }
 
     /// Whether this reason stands.
@@ -125,5 +150,26 @@ mod tests {
         assert!(cluster.server(&place(2)).is_available());
         cluster.retain(|endpoint| *endpoint == place(2));
         assert!(cluster.server(&place(1)).is_available(), "forgotten");
+        cluster.server(&place(1)).bar(Bar::Draining);
+        cluster.retain(|_| false);
+        assert!(!cluster.server(&place(1)).is_available(), "whoever took it out brings it back");
+    }
+
+    #[test]
+    fn only_who_comes_later_or_comes_back_is_new() {
+        let cluster = ClusterState::default();
+        let place = |port| Endpoint::Tcp(([127, 0, 0, 1], port).into());
+        let first = cluster.server(&place(1));
+        cluster.settle();
+        assert_eq!(first.since(), None);
+        let second = cluster.server(&place(2)).since();
+        assert!(second.is_some());
+        assert_eq!(cluster.server(&place(2)).since(), second, "known by now");
+        first.bar(Bar::Ejected);
+        first.bar(Bar::Unhealthy);
+        first.lift(Bar::Ejected);
+        assert_eq!(first.since(), None, "not back yet");
+        first.lift(Bar::Unhealthy);
+        assert!(first.since() >= second);
     }
 }

@@ -1,5 +1,7 @@
 //! Clusters across changes of their plan.
 
+mod choice;
+
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -26,6 +28,8 @@ fn plan(servers: &[SocketAddr]) -> Arc<ClusterPlan> {
         write_timeout: Duration::from_secs(5),
         tunnel_timeout: Duration::from_secs(5),
         balance: BalanceRule::RoundRobin,
+        sticky: None,
+        slow_start: None,
         retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
         host: None,
     };

@@ -7,7 +7,7 @@ use sluice_model::{Role as ModelRole, Upstream};
 use sluice_net::Endpoint;
 use sluice_upstream::{ClusterPlan, ClusterSettings, ClusterState, Layout, Role, ServerPlan};
 
-use super::balance::balance_rule;
+use super::balance::{balance_rule, sticky_rule};
 use super::retry::retry_policy;
 use crate::places::Places;
 
@@ -41,6 +41,7 @@ pub(crate) fn cluster_plan(
         ServerPlan { endpoint, weight, role, state, meter }
     });
     let servers: Vec<ServerPlan> = servers.collect();
+    state.settle();
     Arc::new(ClusterPlan {
         name: upstream.name.clone(),
         layout: Layout::new(&settings, &servers),
@@ -60,6 +61,8 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
         write_timeout: upstream.timeout.write,
         tunnel_timeout: upstream.timeout.tunnel,
         balance: balance_rule(&upstream.balance),
+        sticky: sticky_rule(upstream),
+        slow_start: upstream.slow_start,
         retry: retry_policy(&upstream.retry),
         host: upstream.host.as_ref().map(|host| host.as_bytes().into()),
     }

@@ -55,6 +55,8 @@ fn defaults_are_filled_in() {
                 role: Role::Primary,
             }],
             balance: Balance::RoundRobin,
+            sticky: None,
+            slow_start: None,
             keepalive: Keepalive { idle: 256, timeout: seconds(60) },
             timeout: UpstreamTimeout {
                 connect: seconds(2),
@@ -514,4 +516,44 @@ fn retries_arrive() {
         "upstream.a = { servers = 'h:1', retry.per_try_timeout = '1s' }\nroute = [{ proxy = 'a' }]";
     let warnings = toml(&with_rest(alone)).unwrap().warnings;
     assert!(warnings[0].message.contains("does not name \"timeout\""), "{warnings:?}");
+}
+
+#[test]
+fn sticky_cookies_have_their_attributes() {
+    let path = "; Path=/; HttpOnly; SameSite=Lax";
+    let rows = [
+        ("{}", "sluice_server", path),
+        ("{ cookie = \"to\" }", "to", path),
+        (
+            "{ path = \"/api\", domain = \"example.com\", max_age = \"1h\", secure = true }",
+            "sluice_server",
+            "; Path=/api; Domain=example.com; Max-Age=3600; Secure; HttpOnly; SameSite=Lax",
+        ),
+        (
+            "{ http_only = false, same_site = \"strict\" }",
+            "sluice_server",
+            "; Path=/; SameSite=Strict",
+        ),
+        (
+            "{ same_site = \"none\", secure = true }",
+            "sluice_server",
+            "; Path=/; Secure; HttpOnly; SameSite=None",
+        ),
+    ];
+    for (text, cookie, attributes) in rows {
+        let upstream = format!("[upstream.a]\nservers = \"h:1\"\nsticky = {text}\n");
+        let model = toml(&with_rest(&(upstream + "[[route]]\nproxy = \"a\""))).unwrap();
+        let (cookie, attributes) = (cookie.to_owned(), attributes.to_owned());
+        assert_eq!(model.upstreams[0].sticky, Some(Sticky { cookie, key: None, attributes }));
+    }
+}
+
+#[test]
+fn the_key_of_sticky_cookies_comes_from_outside_and_shows_itself_nowhere() {
+    let text = "[upstream.a]\nservers = \"h:1\"\nsticky.key = \"0123456789abcdef\"\n\
+                slow_start = \"30s\"\n[[route]]\nproxy = \"a\"";
+    let upstream = toml(&with_rest(text)).unwrap().upstreams.remove(0);
+    assert_eq!(upstream.slow_start, Some(seconds(30)));
+    assert!(!format!("{upstream:?}").contains("0123456789abcdef"));
+    assert_eq!(upstream.sticky.unwrap().key.as_deref(), Some("0123456789abcdef"));
 }

@@ -100,6 +100,78 @@ fn of_listeners() {
 }
 
 #[test]
+fn of_balancing() {
+    let rows = [
+        ("upstream.a = { servers = \"h:1\", sticky = \"x\" }", "4:33 `upstream.sticky` is a table"),
+        (
+            "upstream.a = { servers = \"h:1\", sticky.cookie = \"a b\" }",
+            "4:49 \"a b\" is not the name of a cookie",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", sticky.key = \"short\" }",
+            "4:46 a key of 5 characters could be guessed .. openssl",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", sticky.path = \"x\" }",
+            "4:47 not a path for a cookie .. starts with /",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", sticky.path = \"/;x\" }",
+            "4:47 not a path for a cookie",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", sticky.domain = \"a b\" }",
+            "4:49 \"a b\" is not a domain",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", sticky.same_site = \"none\" }",
+            "4:52 same_site = \"none\" alone .. secure = true",
+        ),
+        ("upstream.a = { servers = \"h:1\", slow_start = 3 }", "4:46 has no unit"),
+        (
+            "upstream.a = { servers = \"h:1\", balance = \"hash\" }",
+            "4:43 needs to know what is hashed .. hash = { on = \"client\" }",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", hash = { on = \"path\" } }",
+            "4:33 no effect with balance = \"round_robin\" .. balance = \"hash\"",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = {} }",
+            "4:51 `on` is missing",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"ip\" } }",
+            "4:65 cannot be \"ip\" .. client",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"header\" } }",
+            "4:51 which header? .. name = \"...\"",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"path\", name = \"x\" } }",
+            "4:80 on = \"path\" has no name",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"header\", name = \"a b\" } }",
+            "4:82 not the name of a header",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"cookie\", name = \"a;\" } }",
+            "4:82 not the name of a cookie",
+        ),
+        (
+            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"query\", name = \"\" } }",
+            "4:81 the parameter has no name",
+        ),
+    ];
+    for (text, expected) in rows {
+        let text = with_rest(text);
+        check(&text, toml(&text), &[expected]);
+    }
+}
+
+#[test]
 fn of_the_rest() {
     let rows = [
         ("workers = 0", "4:11 `workers` must be from 1 to 1024"),
@@ -139,42 +211,6 @@ fn of_the_rest() {
         ("upstream.\"a b\".servers = \"h:1\"", "4:10 \"a b\" is not a name"),
         ("upstream.a = { servers = \"h:1\", balance = \"robin\" }", "4:43 cannot be \"robin\""),
         ("upstream.a = { servers = \"h:1\", host = \"a b\" }", "4:40 \"a b\" is not a host"),
-        (
-            "upstream.a = { servers = \"h:1\", balance = \"hash\" }",
-            "4:43 needs to know what is hashed .. hash = { on = \"client\" }",
-        ),
-        (
-            "upstream.a = { servers = \"h:1\", hash = { on = \"path\" } }",
-            "4:33 no effect with balance = \"round_robin\" .. balance = \"hash\"",
-        ),
-        (
-            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = {} }",
-            "4:51 `on` is missing",
-        ),
-        (
-            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"ip\" } }",
-            "4:65 cannot be \"ip\" .. client",
-        ),
-        (
-            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"header\" } }",
-            "4:51 which header? .. name = \"...\"",
-        ),
-        (
-            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"path\", name = \"x\" } }",
-            "4:80 on = \"path\" has no name",
-        ),
-        (
-            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"header\", name = \"a b\" } }",
-            "4:82 not the name of a header",
-        ),
-        (
-            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"cookie\", name = \"a;\" } }",
-            "4:82 not the name of a cookie",
-        ),
-        (
-            "upstream.a = { servers = \"h:1\", balance = \"hash\", hash = { on = \"query\", name = \"\" } }",
-            "4:81 the parameter has no name",
-        ),
         ("upstream.a = { servers = \"h:1\", retry.attempts = 101 }", "4:50 `attempts` must be"),
         (
             "upstream.a = { servers = \"h:1\", retry.on = \"200\" }",

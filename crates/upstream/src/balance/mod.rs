@@ -7,6 +7,7 @@ mod least_requests;
 mod random;
 mod round_robin;
 mod selection;
+mod share;
 mod turns;
 mod two_choices;
 

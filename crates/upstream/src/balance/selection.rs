@@ -2,6 +2,9 @@
 
 use std::rc::Rc;
 
+use sluice_net::Nanos;
+
+use super::share::Shares;
 use super::{Parts, Rotation};
 use crate::{Ask, ClusterPlan, Role, Server, ServerPlan};
 
@@ -11,11 +14,15 @@ pub(crate) struct Selection {
     first: Rotation,
     /// Servers that are asked when `first` has nobody left for a request.
     backup: Option<Rotation>,
+    /// Whether a client that names a server gets it; empty if clients do not.
+    named: Box<[bool]>,
+    /// When shares are to be looked at again, since one of them grows.
+    pub(crate) until: Option<Nanos>,
 }
 
 impl Selection {
-    /// For the servers of a plan as they are now.
-    pub(crate) fn build(plan: &ClusterPlan, start: usize) -> Self {
+    /// For the servers of a plan as they are at this time.
+    pub(crate) fn build(plan: &ClusterPlan, start: usize, now: Nanos) -> Self {
         let full: Vec<u32> = plan.servers.iter().map(|server| server.weight).collect();
         let parts = Parts {
             rule: &plan.settings.balance,
@@ -23,20 +30,27 @@ impl Selection {
             full: &full,
             start,
         };
-        let weights = |role| -> Option<Vec<u32>> {
-            let weight = |server: &ServerPlan| {
-                if server.role == role && server.state.is_available() { server.weight } else { 0 }
-            };
-            let weights: Vec<u32> = plan.servers.iter().map(weight).collect();
-            weights.iter().any(|&weight| weight > 0).then_some(weights)
+        let slow_start = plan.settings.slow_start;
+        let shares = |role| Shares::new(&plan.servers, role, (slow_start, now));
+        let backup = shares(Role::Backup);
+        let (first, backup, asked) = match shares(Role::Primary) {
+            Some(primary) => (primary, backup, Role::Primary),
+            None => (backup.unwrap_or_default(), None, Role::Backup),
         };
-        let backup = weights(Role::Backup);
-        let (first, backup) = match weights(Role::Primary) {
-            Some(primary) => (primary, backup),
-            None => (backup.unwrap_or_default(), None),
+        let until = [first.until, backup.as_ref().and_then(|it| it.until)].into_iter().flatten();
+        // A weight of 0 keeps new clients away, not those who are there. A session on a backup ends
+        // with the need for it.
+        let named = |server: &ServerPlan| {
+            server.state.is_available() && (server.role == Role::Primary || asked == server.role)
         };
-        let rotation = |weights: Vec<u32>| Rotation::build(parts, &weights);
-        Self { first: rotation(first), backup: backup.map(rotation) }
+        let named = plan.layout.sticky.as_ref().map(|_| plan.servers.iter().map(named).collect());
+        let rotation = |shares: Shares| Rotation::build(parts, &shares.weights);
+        Self {
+            until: until.min(),
+            first: rotation(first),
+            backup: backup.map(rotation),
+            named: named.unwrap_or_default(),
+        }
     }
 
     /// Index of the server to ask; `None` if none is available.
@@ -49,5 +63,10 @@ impl Selection {
     pub(crate) fn other(&self, ask: &Ask<'_>, servers: &[Rc<Server>]) -> Option<usize> {
         let other = self.first.other(ask, servers);
         other.or_else(|| self.backup.as_ref()?.other(ask, servers))
+    }
+
+    /// Whether a client that names this server gets it.
+    pub(crate) fn may_be_named(&self, index: usize) -> bool {
+        self.named.get(index).copied().unwrap_or(false)
     }
 }
