@@ -81,3 +81,38 @@ impl Measured {
         assert!(self.finished.stdout.contains("Errors      none"), "{}", self.finished.stdout);
     }
 }
+
+/// A run of wrk, which judges what it gets by itself.
+#[derive(Debug)]
+pub struct Wrk(std::process::Child);
+
+impl Wrk {
+    /// Starts it with these options; they bound it in time.
+    ///
+    /// # Panics
+    /// When it is not installed.
+    #[must_use]
+    #[track_caller]
+    pub fn start(options: &[&str], url: &str) -> Self {
+        let mut command = std::process::Command::new("wrk");
+        command.args(options).arg(url).stdout(std::process::Stdio::piped());
+        Self(command.spawn().expect("wrk is among the tools the tests need"))
+    }
+
+    /// Waits for the end and asserts that nothing was lost: no failed connect, no reset, no time-out,
+    /// no answer but 2xx, and answers at all.
+    #[track_caller]
+    pub fn assert_good(self) {
+        let output = self.0.wait_with_output().expect("wrk ends by itself");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}");
+        for bad in ["Socket errors", "Non-2xx"] {
+            assert!(!text.contains(bad), "{text}");
+        }
+        let requests = text.lines().find_map(|line| line.trim().split_once(" requests in "));
+        assert!(
+            requests.is_some_and(|(count, _)| count.parse().is_ok_and(|it: u64| it > 0)),
+            "{text}"
+        );
+    }
+}

@@ -17,6 +17,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Start the gateway. Without a file it shows a welcome page
     Run(Run),
+    /// Have a new process of the program take the place of a running one, and say how it went
+    Upgrade(Upgrade),
     /// Say everything that is wrong with a configuration, and start nothing
     Check {
         /// The configuration: TOML, or YAML if it ends in .yaml or .yml
@@ -51,6 +53,20 @@ pub(crate) struct Run {
     /// Worker threads [default: as the configuration says, or one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
+    /// Write the number of the process to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pid_file: Option<PathBuf>,
+}
+
+/// Which process is meant; without either, the only one there is.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Upgrade {
+    /// The running process
+    #[arg(long, value_name = "N", conflicts_with = "pid_file")]
+    pub(crate) pid: Option<u32>,
+    /// The file that names it, as given to `sluice run`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pid_file: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod check;
 mod quick;
 mod run;
 mod terminal;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ const RUNTIME: u8 = 3;
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(run) => run::run(run),
+        Command::Upgrade(which) => upgrade::upgrade(&which),
         Command::Check { config } => check::check(config),
         Command::Bench(arguments) => ExitCode::from(sluice_load::bench(&arguments)),
         Command::Schema => terminal::print(&schema()),

@@ -23,7 +23,8 @@ pub(crate) fn run(arguments: Run) -> ExitCode {
         },
     };
     let style = style();
-    let launch = Launch { source, workers, style, pages: sluice_admin::pages };
+    let pid_file = arguments.pid_file;
+    let launch = Launch { source, workers, pid_file, style, pages: sluice_admin::pages };
     match sluice_control::run(launch) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Config(error)) => {

@@ -12,12 +12,15 @@ use sluice_net::{Binding, Endpoint, LogCounts, LogTarget, LogWriter};
 
 use crate::compile::{Prepared, endpoint};
 use crate::flaw::{Flaw, plain};
+use crate::heritage::{Bequest, Giver, Heritage};
 
 /// An address we listen at, and who is connected there.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) binding: Arc<Binding>,
     pub(crate) guard: Arc<ConnectionGuard>,
+    /// Who opened the sockets, if not we.
+    giver: Option<Giver>,
 }
 
 /// What makes two places the same: the address. A free port is another one for each listener, so it
@@ -32,6 +35,12 @@ impl PlaceKey {
     fn new(endpoint: &Endpoint, listener: &str) -> Self {
         let free_port = matches!(endpoint, Endpoint::Tcp(address) if address.port() == 0);
         Self { endpoint: endpoint.clone(), listener: free_port.then(|| listener.to_owned()) }
+    }
+
+    /// What the place is called between the processes of an upgrade.
+    fn label(&self) -> String {
+        let name = self.listener.as_deref().unwrap_or_default();
+        format!("listener {} {name}", self.endpoint)
     }
 }
 
@@ -66,13 +75,13 @@ impl Estate {
         for listener in &model.listeners {
             let element = format!("listener \"{}\"", listener.name);
             let key = PlaceKey::new(&endpoint(&listener.address), &listener.name);
-            match self.place(&key, opening.workers) {
+            match self.place(&key, opening) {
                 Ok(place) => drop(estate.places.insert(key, place)),
                 Err(error) => flaws.push(bind_flaw(element, &key.endpoint, &error)),
             }
         }
         let mut warnings = Vec::new();
-        match self.open_admin(model) {
+        match self.open_admin(model, opening) {
             Ok(admin) => estate.admin = admin,
             Err(flaw) if model.admin.origin == Origin::Default => {
                 warnings.push(format!("{flaw}; going on without the admin listener"));
@@ -92,23 +101,48 @@ impl Estate {
     }
 
     /// The place there is already, or a new one.
-    fn place(&self, key: &PlaceKey, workers: usize) -> io::Result<Place> {
+    fn place(&self, key: &PlaceKey, opening: &Opening<'_>) -> io::Result<Place> {
         match self.places.get(key) {
             Some(place) => Ok(place.clone()),
-            None => self.bind(&key.endpoint, workers),
+            None => self.find_or_bind((&key.label(), &key.endpoint), opening, opening.workers),
         }
     }
 
-    fn bind(&self, endpoint: &Endpoint, workers: usize) -> io::Result<Place> {
+    /// Sockets that were there before us, or else new ones.
+    fn find_or_bind(
+        &self,
+        (label, endpoint): (&str, &Endpoint),
+        opening: &Opening<'_>,
+        workers: usize,
+    ) -> io::Result<Place> {
+        let guard = Arc::new(ConnectionGuard::new());
+        match opening.heritage.find(label, endpoint) {
+            Some((sockets, giver)) => {
+                let binding = Arc::new(Binding::adopt(sockets, workers)?);
+                Ok(Place { binding, guard, giver: Some(giver) })
+            }
+            None => {
+                let binding = Arc::new(self.bind(endpoint, workers, opening.heritage)?);
+                Ok(Place { binding, guard, giver: None })
+            }
+        }
+    }
+
+    fn bind(
+        &self,
+        endpoint: &Endpoint,
+        workers: usize,
+        heritage: &Heritage,
+    ) -> io::Result<Binding> {
         // SO_REUSEPORT would let two programs of one user share a port without a word, each
         // getting half of the connections.
         if let Endpoint::Tcp(address) = endpoint
             && !self.has_port(address.port())
+            && !heritage.has_port(address.port())
         {
             ensure_unclaimed(*address)?;
         }
-        let binding = Arc::new(Binding::bind(endpoint, workers)?);
-        Ok(Place { binding, guard: Arc::new(ConnectionGuard::new()) })
+        Binding::bind(endpoint, workers)
     }
 
     /// Whether we have this port at one address or another; then a claim found may be our own.
@@ -119,14 +153,18 @@ impl Estate {
         })
     }
 
-    fn open_admin(&self, model: &Model) -> Result<Option<(Endpoint, Place)>, Flaw> {
+    fn open_admin(
+        &self,
+        model: &Model,
+        opening: &Opening<'_>,
+    ) -> Result<Option<(Endpoint, Place)>, Flaw> {
         let Some(address) = &model.admin.address else { return Ok(None) };
         let wanted = endpoint(address);
         let known = self.admin.as_ref().filter(|(endpoint, _)| *endpoint == wanted);
         let place = match known {
             Some((_, place)) => Ok(place.clone()),
             // One worker serves it.
-            None => self.bind(&wanted, 1),
+            None => self.find_or_bind((&admin_label(&wanted), &wanted), opening, 1),
         };
         match place {
             Ok(place) => Ok(Some((wanted, place))),
@@ -183,6 +221,48 @@ impl Estate {
         self.places.values().chain(admin).any(|place| Arc::as_ptr(&place.binding) == binding)
     }
 
+    fn all_places(&self) -> impl Iterator<Item = &Place> {
+        self.places.values().chain(self.admin.iter().map(|(_, place)| place))
+    }
+
+    /// Everything the next process needs to listen where this one does. What a service manager keeps
+    /// open is not among it: that goes by itself.
+    pub(crate) fn bequest(&self) -> Bequest {
+        let mut bequest = Bequest::default();
+        let listeners = self.places.iter().map(|(key, place)| (key.label(), place));
+        let admin = self.admin.iter().map(|(wanted, place)| (admin_label(wanted), place));
+        for (label, place) in listeners.chain(admin) {
+            if place.giver != Some(Giver::ServiceManager) {
+                bequest.add(&label, place.binding.sockets());
+            }
+        }
+        bequest
+    }
+
+    /// Addresses of the places whose sockets were there before us.
+    pub(crate) fn inherited(&self) -> Vec<String> {
+        let inherited = self.all_places().filter(|place| place.giver.is_some());
+        inherited.map(|place| place.binding.endpoint().to_string()).collect()
+    }
+
+    /// The files of sockets taken over are ours, but for those of a service manager.
+    pub(crate) fn keep_files(&self) {
+        let ours = self.all_places().filter(|place| place.giver == Some(Giver::Predecessor));
+        ours.for_each(|place| place.binding.keep());
+    }
+
+    /// Another process goes on with the sockets at these addresses.
+    pub(crate) fn give_away(&self, taken: &[String]) {
+        let is_taken = |place: &&Place| taken.contains(&place.binding.endpoint().to_string());
+        self.all_places().filter(is_taken).for_each(|place| place.binding.give_away());
+    }
+
+    /// It does not after all.
+    pub(crate) fn take_back(&self) {
+        let ours = self.all_places().filter(|place| place.giver != Some(Giver::ServiceManager));
+        ours.for_each(|place| place.binding.take_back());
+    }
+
     /// Lets go of the listeners' sockets; the admin listener's stays.
     pub(crate) fn close_listeners(&mut self) {
         self.places.clear();
@@ -195,6 +275,12 @@ pub(crate) struct Opening<'a> {
     pub(crate) workers: usize,
     /// Where the access log counts its lines.
     pub(crate) log_counts: &'a Arc<LogCounts>,
+    /// Sockets that are there already.
+    pub(crate) heritage: &'a Heritage,
+}
+
+fn admin_label(wanted: &Endpoint) -> String {
+    format!("admin {wanted}")
 }
 
 fn bind_flaw(element: String, endpoint: &Endpoint, error: &io::Error) -> Flaw {

@@ -5,6 +5,8 @@ use sluice_net::process::End;
 use sluice_net::resolve::Resolution;
 use sluice_net::signals::Signal;
 
+use crate::heritage::Candidate;
+
 /// Something happened that the supervisor has to act on.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -14,6 +16,8 @@ pub(crate) enum Event {
     FileChanged,
     /// A name server answered, or did not.
     Resolved(Resolution),
+    /// The process that is to take over serves, or does not, for this reason.
+    Upgraded(Result<Candidate, String>),
     /// A thread that should run as long as the program ended.
     Ended(Thread, End<std::io::Result<Drained>>),
 }

@@ -13,6 +13,7 @@ mod estate;
 mod event;
 mod flaw;
 mod health;
+mod heritage;
 mod limiters;
 mod memory;
 mod names;

@@ -3,9 +3,12 @@
 mod configure;
 mod drain;
 mod shown;
+mod succeed;
+mod upgrade;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -15,8 +18,9 @@ use sluice_meter::Name;
 use sluice_model::{Model, ServerAddress, Style, Upstream};
 use sluice_net::process::{End, cpus, notify_service_manager, uptime};
 use sluice_net::signals::{Signal, watch_signals};
+use sluice_net::succession::Program;
 use sluice_net::watch::watch_file;
-use sluice_net::{LogCounts, LogTarget, LogWriter};
+use sluice_net::{LogCounts, LogTarget, LogWriter, PidFile};
 use sluice_upstream::{ClusterPlan, ServerPlan};
 
 use crate::admin::{AdminPage, AdminSite};
@@ -26,6 +30,7 @@ use crate::document::{ConfigError, ConfigSource};
 use crate::estate::Estate;
 use crate::event::{Event, Thread};
 use crate::flaw::plain;
+use crate::heritage::Heritage;
 use crate::limiters::Limiters;
 use crate::memory::{MemoryWatch, MemoryWatchParts};
 use crate::names::{Message, Names};
@@ -34,6 +39,9 @@ use crate::status::{Phase, Status};
 use crate::voice::Voice;
 
 use configure::Cause;
+use drain::Ending;
+use succeed::Origin;
+use upgrade::Attempt;
 
 /// What the program is started with.
 pub struct Launch {
@@ -41,6 +49,8 @@ pub struct Launch {
     pub source: ConfigSource,
     /// Worker threads, whatever the configuration says.
     pub workers: Option<usize>,
+    /// Where to write the number of the process.
+    pub pid_file: Option<PathBuf>,
     /// How problems are shown on standard error.
     pub style: Style,
     /// The pages of the admin listener.
@@ -64,11 +74,15 @@ pub enum Failure {
 pub fn run(launch: Launch) -> Result<(), Failure> {
     // Counts from here.
     let _ = uptime();
+    let mut origin = Origin::find()?;
     let (sender, events) = channel();
     let fault_log = LogWriter::start(LogTarget::Stderr, Arc::new(LogCounts::default()))
         .map_err(|error| Failure::Runtime(format!("error: cannot write: {error}\n")))?;
     let voice = Voice::new(fault_log.clone(), launch.style);
-    let result = start_and_serve(launch, (sender, events), (&voice, &fault_log));
+    let result = start_and_serve(launch, (sender, events), (&voice, &fault_log), &mut origin);
+    if let Err(failure) = &result {
+        origin.excuse(failure);
+    }
     // What was said last is what matters most.
     drain::flush(&fault_log);
     result
@@ -78,7 +92,9 @@ fn start_and_serve(
     launch: Launch,
     (sender, events): (Sender<Event>, Receiver<Event>),
     (voice, fault_log): (&Voice, &LogWriter),
+    origin: &mut Origin,
 ) -> Result<(), Failure> {
+    let (heritage, upgrades) = origin.take(voice)?;
     let document = launch.source.read().map_err(Failure::Config)?;
     let model = document.parse().map_err(Failure::Config)?;
     let prepared = crate::compile::prepare(&model)
@@ -88,7 +104,7 @@ fn start_and_serve(
     let site = AdminSite::build((launch.pages)(&status))
         .map_err(|error| Failure::Runtime(format!("error: admin pages: {error}\n")))?;
     let opened = Estate::default()
-        .open(&model, &prepared, &configure::opening(&status))
+        .open(&model, &prepared, &configure::opening(&status, &heritage))
         .map_err(|flaws| Failure::Runtime(ConfigError::Unusable(flaws).render(voice.style())))?;
     // Before threads are started, which would keep the signals' usual effect for a moment longer.
     listen_to_signals(&sender)?;
@@ -107,6 +123,11 @@ fn start_and_serve(
     });
     let mut supervisor = Supervisor {
         source: launch.source,
+        program: Program::this(),
+        pid_file_path: launch.pid_file,
+        pid_file: None,
+        heritage,
+        attempt: None,
         fixed_workers: launch.workers.is_some(),
         voice: voice.clone(),
         sender,
@@ -124,8 +145,14 @@ fn start_and_serve(
         last_text: document.text.clone(),
     };
     supervisor.configure(document, prepared, opened)?;
-    supervisor.watch_file();
     supervisor.status.set_phase(Phase::Serving);
+    supervisor.take_over(origin)?;
+    if let Some(upgrades) = upgrades {
+        let meters = supervisor.status.meters();
+        meters.upgrades_ok.add(upgrades.ok.saturating_add(1));
+        meters.upgrades_failed.add(upgrades.failed);
+    }
+    supervisor.watch_file();
     supervisor.notify("READY=1");
     supervisor.voice.say("ready");
     supervisor.serve()
@@ -144,6 +171,14 @@ fn lost(what: &str, error: &io::Error) -> Failure {
 /// The thread that has the say, and what it decides on.
 struct Supervisor {
     source: ConfigSource,
+    /// How to start the next one.
+    program: Program,
+    pid_file_path: Option<PathBuf>,
+    pid_file: Option<PidFile>,
+    /// Sockets that were open before.
+    heritage: Heritage,
+    /// The upgrade under way.
+    attempt: Option<Attempt>,
     /// Whether the number of workers was given on the command line.
     fixed_workers: bool,
     voice: Voice,
@@ -169,10 +204,22 @@ impl Supervisor {
     fn serve(&mut self) -> Result<(), Failure> {
         loop {
             match self.next_event(None) {
-                Some(Event::Signal(Signal::Stop)) => return self.drain(),
-                Some(Event::Signal(Signal::Reload)) => self.reload(Cause::Asked)?,
-                Some(Event::FileChanged) => self.reload(Cause::FileChanged)?,
-                Some(Event::Signal(Signal::ReopenLogs)) => self.reopen_logs(),
+                Some(Event::Signal(Signal::Stop)) => {
+                    self.give_upgrade_up();
+                    return self.drain(Ending::Stopped);
+                }
+                Some(Event::Signal(Signal::Reload)) => self.reload_now_or_later(Cause::Asked)?,
+                Some(Event::FileChanged) => self.reload_now_or_later(Cause::FileChanged)?,
+                Some(Event::Signal(Signal::ReopenLogs)) => {
+                    self.reopen_logs();
+                    self.note_reopening();
+                }
+                Some(Event::Signal(Signal::Upgrade)) => self.upgrade(),
+                Some(Event::Upgraded(outcome)) => {
+                    if let Some(ending) = self.on_upgraded(outcome)? {
+                        return self.drain(ending);
+                    }
+                }
                 Some(Event::Resolved(resolution)) => {
                     if self.take_in(resolution) {
                         self.apply_names();
@@ -182,6 +229,13 @@ impl Supervisor {
                 // Cannot be: we hold a sender ourselves.
                 None => return Ok(()),
             }
+        }
+    }
+
+    fn reload_now_or_later(&mut self, cause: Cause) -> Result<(), Failure> {
+        match self.postpone(cause) {
+            Some(cause) => self.reload(cause),
+            None => Ok(()),
         }
     }
 

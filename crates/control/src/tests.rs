@@ -10,6 +10,7 @@ use sluice_net::{Binding, Endpoint, LogCounts};
 use crate::compile::{Prepared, PreparedAction, cluster_plan, prepare};
 use crate::estate::{Estate, Opening};
 use crate::flaw::Flaw;
+use crate::heritage::Heritage;
 use crate::places::{Place, questions};
 use crate::{ConfigError, Document, check};
 
@@ -28,7 +29,7 @@ fn prepared(model: &Model) -> Prepared {
 fn open(before: &Estate, text: &str) -> Result<Estate, Vec<Flaw>> {
     let model = model(text);
     let counts = Arc::new(LogCounts::default());
-    let opening = Opening { workers: 2, log_counts: &counts };
+    let opening = Opening { workers: 2, log_counts: &counts, heritage: &Heritage::default() };
     before.open(&model, &prepared(&model), &opening).map(|opened| opened.estate)
 }
 
@@ -208,7 +209,7 @@ fn the_default_admin_address_may_be_taken_a_chosen_one_not() {
     let listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n";
     let mut model = model(&format!("[admin]\naddress = \"{address}\"\n{listener}"));
     let counts = Arc::new(LogCounts::default());
-    let opening = Opening { workers: 1, log_counts: &counts };
+    let opening = Opening { workers: 1, log_counts: &counts, heritage: &Heritage::default() };
     let flaws = Estate::default().open(&model, &prepared(&model), &opening).unwrap_err();
     assert!(flaws[0].to_string().starts_with("admin.address: cannot listen on"), "{flaws:?}");
     model.admin.origin = sluice_model::Origin::Default;

@@ -21,7 +21,8 @@ use crate::team::{HandOver, Inbox};
 /// Pause after the kernel refused a connection: descriptors come back when others close.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts until the listener is closed. What the kernel had queued by then is still served.
+/// Accepts until the listener is closed. What the kernel had queued by then is still served,
+/// unless another process goes on with the socket.
 pub(crate) async fn accept_loop(
     worker: Rc<Worker>,
     exchanges: Rc<Exchanges>,
@@ -42,7 +43,8 @@ pub(crate) async fn accept_loop(
             }
         }
     }
-    while let Some(accepted) = listener.try_accept() {
+    listener.unwatch();
+    for accepted in std::iter::from_fn(|| listener.try_accept()).take(listener.leftovers()) {
         admit(&worker, &exchanges, &state, accepted);
     }
 }

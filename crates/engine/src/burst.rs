@@ -79,12 +79,15 @@ async fn wait_for_request(connection: &Connection) -> Wait {
         if connection.stream.poll_readable(cx).is_ready() {
             return Poll::Ready(Wait::Readable);
         }
-        // Every task is woken when the worker begins to drain or a listener goes.
-        if connection.worker.is_draining() || connection.listener.is_closed() {
-            return Poll::Ready(Wait::Over);
-        }
         if connection.worker.selection.falls_on(since) {
             return Poll::Ready(Wait::Over);
+        }
+        // Every task is woken when the worker begins to drain or a listener goes.
+        if connection.worker.is_draining() || connection.listener.is_closed() {
+            // A client that is busy has its next request on the way: it gets an answer that
+            // announces the end, instead of a closed connection (RFC 9112, 9.6).
+            let quiet = since.saturating_add(nanos(connection.worker.patience.get()));
+            return connection.deadline.poll_at(at.min(quiet), cx).map(|_| Wait::Over);
         }
         connection.deadline.poll_at(at, cx).map(|_| Wait::Over)
     })

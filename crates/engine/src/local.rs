@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use sluice_meter::{Meters, WorkerMeter, http_date};
 use sluice_net::unix_ms;
@@ -16,6 +17,9 @@ use crate::fault_log::FaultLog;
 use crate::shed::Selection;
 use crate::team::Member;
 use crate::{ListenerPlan, Snapshot};
+
+/// Longer than a busy client takes from an answer to its next request, and short enough to wait for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A snapshot with the clusters this worker made of it.
 pub(crate) struct View {
@@ -41,6 +45,8 @@ pub(crate) enum Phase {
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) phase: Cell<Phase>,
+    /// How long an idle connection must have been quiet to be closed when it is to end.
+    pub(crate) patience: Cell<Duration>,
     view: RefCell<Rc<View>>,
     /// Exchanges under way.
     pub(crate) crowd: Crowd,
@@ -75,6 +81,7 @@ impl Worker {
         Self {
             index,
             phase: Cell::new(Phase::Serving),
+            patience: Cell::new(PATIENCE),
             view: RefCell::new(Rc::new(view)),
             crowd,
             meters,

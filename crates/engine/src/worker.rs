@@ -152,11 +152,13 @@ impl Worker {
                 state.update(view, plan);
                 continue;
             }
-            match binding.listener(self.index) {
-                Ok(listener) => {
+            match binding.listeners(self.index) {
+                Ok(sockets) => {
                     let state = ListenerState::new(view, plan, self.index);
-                    let exchanges = Rc::clone(exchanges);
-                    spawn(accept_loop(Rc::clone(self), exchanges, Rc::clone(&state), listener));
+                    for listener in sockets {
+                        let exchanges = Rc::clone(exchanges);
+                        spawn(accept_loop(Rc::clone(self), exchanges, Rc::clone(&state), listener));
+                    }
                     listeners.add(Open { binding, state });
                 }
                 Err(error) => result = Err(error),
@@ -185,6 +187,8 @@ impl Worker {
 
     async fn drain(self: &Rc<Self>, listeners: &Listeners, limit: Duration) -> Drained {
         self.phase.set(Phase::Draining);
+        // What is quiet is not what the limit is to cut off.
+        self.patience.set(self.patience.get().min(limit / 4));
         self.member.close();
         listeners.close_others(&[]);
         // Accept loops empty the kernel's queues before the first look at the count.

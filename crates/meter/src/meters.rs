@@ -40,6 +40,10 @@ pub struct Meters {
     pub reloads_ok: Tally,
     /// Reloads refused because the configuration has problems.
     pub reloads_failed: Tally,
+    /// Upgrades after which a new process went on.
+    pub upgrades_ok: Tally,
+    /// Upgrades that left the old process serving.
+    pub upgrades_failed: Tally,
     /// Panics caught.
     pub panics: Tally,
     /// Names of upstream servers that could not be resolved.
@@ -84,6 +88,8 @@ impl Meters {
             idle_closed: Tally::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),
+            upgrades_ok: Tally::default(),
+            upgrades_failed: Tally::default(),
             panics: Tally::default(),
             dns_failures: Tally::default(),
         })

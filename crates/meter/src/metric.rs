@@ -126,6 +126,8 @@ metrics! {
         "Lines of the access log given up because the writer could not follow or could not write.";
     RELOADS = Counter "sluice_reloads_total" ["result"]
         "Reloads of the configuration: ok took effect, failed left the old one in place.";
+    UPGRADES = Counter "sluice_upgrades_total" ["result"]
+        "Upgrades of the program, counted on from one process to the next: ok was taken over by a new process, failed left the old one serving.";
     PANICS = Counter "sluice_panics_total" []
         "Panics caught; each cost one exchange.";
     DNS_FAILURES = Counter "sluice_dns_failures_total" []

@@ -233,6 +233,10 @@ impl Meters {
         for (result, tally) in [("ok", &self.reloads_ok), ("failed", &self.reloads_failed)] {
             page.sample(metric::RELOADS.name, &[("result", result)], tally.value());
         }
+        page.family(&metric::UPGRADES);
+        for (result, tally) in [("ok", &self.upgrades_ok), ("failed", &self.upgrades_failed)] {
+            page.sample(metric::UPGRADES.name, &[("result", result)], tally.value());
+        }
         page.single(&metric::PANICS, self.panics.value());
         page.single(&metric::DNS_FAILURES, self.dns_failures.value());
     }

@@ -26,6 +26,8 @@ pub struct Model {
     pub workers: Option<usize>,
     /// How long requests in flight may take when the program ends.
     pub shutdown_timeout: Duration,
+    /// How long a new process may take to be ready, when it is to take the place of this one.
+    pub upgrade_timeout: Duration,
     /// Peers whose word about the client's address is believed.
     pub trusted_proxies: Vec<IpNet>,
     /// How host names are resolved.
@@ -92,6 +94,13 @@ pub(crate) static ROOT: Section = Section {
             kind: Kind::Duration { min: Duration::ZERO, max: YEAR },
             preset: Preset::Value("30s"),
             doc: "How long requests in flight may take when the program ends.",
+        },
+        Key {
+            name: "upgrade_timeout",
+            kind: Kind::Duration { min: MOMENT, max: YEAR },
+            preset: Preset::Value("60s"),
+            doc: "How long a new process may take to be ready when it is to take the place of the \
+                  running one. It is killed then, and the running one goes on.",
         },
         Key {
             name: "trusted_proxies",
@@ -202,6 +211,7 @@ pub(crate) fn read_model(document: &Node, report: &Report<'_>) -> Model {
     Model {
         workers,
         shutdown_timeout: root.duration("shutdown_timeout"),
+        upgrade_timeout: root.duration("upgrade_timeout"),
         trusted_proxies: root.list("trusted_proxies", parse_network),
         resolver: read_resolver(&root.table("resolver")),
         admin: read_admin(&root.table("admin"), &listeners),

@@ -8,18 +8,22 @@
 
 mod clock;
 mod connect;
+pub mod errand;
 pub mod files;
+mod inherit;
 mod listen;
 mod log_writer;
 mod mailbox;
 pub mod memory;
 mod permits;
+mod pid_file;
 pub mod process;
 mod reactor;
 pub mod resolve;
 mod runtime;
 pub mod signals;
 mod stream;
+pub mod succession;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -29,10 +33,12 @@ pub mod watch;
 
 pub use clock::{Nanos, now, precise_now, unix_ms};
 pub use connect::connect;
+pub use inherit::{Inherited, Socket, Sockets, sockets_of_service_manager};
 pub use listen::{Accepted, Binding, Listener, PeerAddress};
 pub use log_writer::{LogCounts, LogTarget, LogWriter};
 pub use mailbox::{Mailbox, Post, mailbox};
 pub use permits::{Permit, Permits, Queued, Refused};
+pub use pid_file::PidFile;
 pub use runtime::{live_tasks, run, spawn, wake_all, yield_now};
 pub use stream::{Endpoint, Stream};
 pub use timer::{Deadline, Elapsed, wake_on_time};

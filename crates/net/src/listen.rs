@@ -3,14 +3,15 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt::{
-    set_ipv6_v6only, set_socket_reuseaddr, set_socket_reuseport, set_tcp_nodelay,
+    set_ipv6_v6only, set_socket_reuseaddr, set_socket_reuseport, set_tcp_nodelay, socket_reuseport,
 };
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, accept_with,
@@ -20,38 +21,46 @@ use rustix::net::{
 use crate::reactor::{Registration, Watch};
 use crate::runtime::reactor;
 use crate::task::poll_budget;
-use crate::{Endpoint, Stream};
+use crate::{Endpoint, Inherited, Stream};
 
 /// Connections the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 4096;
 
-/// The sockets of one listening address: one per worker, or one that all workers share.
+/// The sockets of one listening address: one per worker, or some that all workers share.
 #[derive(Debug)]
 pub struct Binding {
     endpoint: Endpoint,
-    sockets: Sockets,
+    sockets: Vec<Arc<OwnedFd>>,
+    spread: Spread,
+    workers: usize,
+    file: Option<SocketFile>,
+    /// Set once another process has the sockets too and goes on with them.
+    given_away: Arc<AtomicBool>,
 }
 
-#[derive(Debug)]
-enum Sockets {
-    /// SO_REUSEPORT: the kernel spreads connections, each worker has a queue of its own.
-    PerWorker(Vec<Arc<OwnedFd>>),
-    /// Unix-domain sockets know no SO_REUSEPORT spreading.
-    Shared {
-        socket: Arc<OwnedFd>,
-        #[expect(dead_code, reason = "kept for what its drop does")]
-        file: UnlinkOnDrop,
-    },
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spread {
+    /// SO_REUSEPORT: the kernel spreads connections, each socket has a queue of its own and one worker
+    /// that empties it. There may be more sockets than workers.
+    PerWorker,
+    /// Unix-domain sockets know no SO_REUSEPORT spreading, and sockets of a service manager may have
+    /// been opened without.
+    Shared,
 }
 
-/// The file of a Unix-domain socket goes with the listener.
+/// The file of a Unix-domain socket goes with the listener, if the listener made it.
 #[derive(Debug)]
-struct UnlinkOnDrop(std::path::PathBuf);
+struct SocketFile {
+    path: PathBuf,
+    ours: AtomicBool,
+}
 
-impl Drop for UnlinkOnDrop {
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have removed or replaced it; then there is nothing of ours to remove.
-        let _ = std::fs::remove_file(&self.0);
+        if self.ours.load(Ordering::Acquire) {
+            // Somebody may have removed or replaced it; then there is nothing of ours to remove.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -69,15 +78,83 @@ impl Binding {
                 for _ in 1..workers {
                     sockets.push(Arc::new(bind_tcp(address)?));
                 }
-                let endpoint = Endpoint::Tcp(address);
-                Ok(Self { endpoint, sockets: Sockets::PerWorker(sockets) })
+                Ok(Self::new(Endpoint::Tcp(address), sockets, Spread::PerWorker, workers))
             }
             Endpoint::Unix(path) => {
-                let socket = Arc::new(bind_unix(path)?);
-                let sockets = Sockets::Shared { socket, file: UnlinkOnDrop(path.clone()) };
-                Ok(Self { endpoint: endpoint.clone(), sockets })
+                let sockets = vec![Arc::new(bind_unix(path)?)];
+                let binding = Self::new(endpoint.clone(), sockets, Spread::Shared, workers);
+                binding.keep();
+                Ok(binding)
             }
         }
+    }
+
+    /// Takes sockets over that somebody else bound. Every one of them will be accepted from, however
+    /// many there are. The file of a Unix-domain socket stays until [`Binding::keep`].
+    ///
+    /// # Errors
+    /// If the kernel refuses a descriptor, or the sockets do not listen.
+    pub fn adopt(inherited: &Inherited, workers: usize) -> io::Result<Self> {
+        let mut sockets = Vec::new();
+        for socket in inherited.sockets() {
+            // Descriptors of our own: the same sockets may be adopted a second time.
+            let socket = rustix::io::fcntl_dupfd_cloexec(socket, 0)?;
+            prepare(&socket, inherited.endpoint())?;
+            sockets.push(Arc::new(socket));
+        }
+        let alone = |socket: &Arc<OwnedFd>| socket_reuseport(&**socket).unwrap_or(false);
+        let spread = match inherited.endpoint() {
+            Endpoint::Tcp(address) if sockets.iter().all(alone) => {
+                // One of ours beside one for both families would take IPv6 alone.
+                while sockets.len() < workers
+                    && inherited.is_exact()
+                    && let Ok(socket) = bind_tcp(*address)
+                {
+                    sockets.push(Arc::new(socket));
+                }
+                if sockets.len() < workers { Spread::Shared } else { Spread::PerWorker }
+            }
+            _ => Spread::Shared,
+        };
+        Ok(Self::new(inherited.endpoint().clone(), sockets, spread, workers))
+    }
+
+    fn new(endpoint: Endpoint, sockets: Vec<Arc<OwnedFd>>, spread: Spread, workers: usize) -> Self {
+        let file = match &endpoint {
+            Endpoint::Unix(path) => {
+                Some(SocketFile { path: path.clone(), ours: AtomicBool::new(false) })
+            }
+            Endpoint::Tcp(_) => None,
+        };
+        Self { endpoint, sockets, spread, workers, file, given_away: Arc::default() }
+    }
+
+    /// The file of a Unix-domain socket is ours: it goes with the listener.
+    pub fn keep(&self) {
+        if let Some(file) = &self.file {
+            file.ours.store(true, Ordering::Release);
+        }
+    }
+
+    /// Another process goes on with these sockets: what they hold is left to it, and so is the file.
+    pub fn give_away(&self) {
+        self.given_away.store(true, Ordering::Release);
+        if let Some(file) = &self.file {
+            file.ours.store(false, Ordering::Release);
+        }
+    }
+
+    /// The other process did not want them: all is as before [`Binding::give_away`].
+    pub fn take_back(&self) {
+        if self.given_away.swap(false, Ordering::AcqRel) {
+            self.keep();
+        }
+    }
+
+    /// The sockets, for another process to take over.
+    #[must_use]
+    pub fn sockets(&self) -> &[Arc<OwnedFd>] {
+        &self.sockets
     }
 
     /// The address that was bound, with the real port.
@@ -86,24 +163,42 @@ impl Binding {
         &self.endpoint
     }
 
-    /// The listener of one worker; to be called on that worker's thread.
+    /// The listeners of one worker; to be called on that worker's thread.
     ///
     /// # Errors
-    /// If the socket cannot be watched, or there is no such worker.
-    pub fn listener(&self, worker: usize) -> io::Result<Listener> {
-        let (socket, watch) = match &self.sockets {
-            Sockets::PerWorker(sockets) => {
-                (sockets.get(worker).ok_or(Errno::INVAL)?, Watch::Listener)
-            }
-            Sockets::Shared { socket, .. } => (socket, Watch::SharedListener),
+    /// If a socket cannot be watched, or there is no such worker.
+    pub fn listeners(&self, worker: usize) -> io::Result<Vec<Listener>> {
+        if worker >= self.workers {
+            return Err(Errno::INVAL.into());
+        }
+        let watch = match self.spread {
+            Spread::PerWorker => Watch::Listener,
+            Spread::Shared => Watch::SharedListener,
         };
-        let registration = reactor()?.register(socket, watch)?;
         let family = match self.endpoint {
             Endpoint::Tcp(_) => Family::Tcp,
             Endpoint::Unix(_) => Family::Unix,
         };
-        Ok(Listener { socket: Arc::clone(socket), registration, family })
+        let mut listeners = Vec::new();
+        for (at, socket) in self.sockets.iter().enumerate() {
+            if watch == Watch::SharedListener || at % self.workers == worker {
+                let registration = reactor()?.register(socket, watch)?;
+                let (socket, given_away) = (Arc::clone(socket), Arc::clone(&self.given_away));
+                listeners.push(Listener { socket, registration, family, watch, given_away });
+            }
+        }
+        Ok(listeners)
     }
+}
+
+/// Makes a socket that somebody else opened what ours are.
+fn prepare(socket: &OwnedFd, endpoint: &Endpoint) -> io::Result<()> {
+    rustix::io::ioctl_fionbio(socket, true)?;
+    if let Endpoint::Tcp(_) = endpoint {
+        set_tcp_nodelay(socket, true)?;
+    }
+    // Listens already; this makes room for as many waiting connections as ours have.
+    Ok(listen(socket, BACKLOG)?)
 }
 
 fn bind_tcp(address: SocketAddr) -> io::Result<OwnedFd> {
@@ -163,6 +258,14 @@ pub struct Listener {
     socket: Arc<OwnedFd>,
     registration: Registration,
     family: Family,
+    watch: Watch,
+    given_away: Arc<AtomicBool>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.unwatch();
+    }
 }
 
 /// Who connected.
@@ -213,9 +316,33 @@ impl Listener {
         poll_fn(|cx| self.poll_accept(cx)).await
     }
 
-    /// Accepts a connection only if one waits already; used to empty the queue before closing.
+    /// No longer hears of connections. Closing the socket does not do that while another worker or
+    /// another process has it open: the kernel would wake us and not them.
+    pub fn unwatch(&self) {
+        self.registration.unwatch(&self.socket);
+    }
+
+    /// How many connections that wait already are to be accepted after [`Listener::unwatch`]: all of
+    /// them, if the socket ends with us. If another process goes on with it, those the kernel may have
+    /// told us alone of.
+    #[must_use]
+    pub fn leftovers(&self) -> usize {
+        match (self.given_away.load(Ordering::Acquire), self.watch) {
+            (false, _) => usize::MAX,
+            (true, Watch::SharedListener) => usize::try_from(BACKLOG).unwrap_or(0),
+            (true, _) => 0,
+        }
+    }
+
+    /// Accepts a connection only if one waits already.
     pub fn try_accept(&self) -> Option<Accepted> {
-        self.accept_one().ok()
+        loop {
+            match self.accept_one() {
+                Ok(accepted) => return Some(accepted),
+                Err(error) if is_of_the_peer(error) => {}
+                Err(_) => return None,
+            }
+        }
     }
 
     fn poll_accept(&self, cx: &Context<'_>) -> Poll<io::Result<Accepted>> {
@@ -226,15 +353,7 @@ impl Listener {
             match self.accept_one() {
                 Ok(accepted) => return Poll::Ready(Ok(accepted)),
                 Err(Errno::AGAIN) => read.set_drained(),
-                // The connection is gone before it was ours (accept(2), "Error handling").
-                Err(
-                    Errno::INTR
-                    | Errno::CONNABORTED
-                    | Errno::PROTO
-                    | Errno::NETDOWN
-                    | Errno::HOSTUNREACH
-                    | Errno::NETUNREACH,
-                ) => {}
+                Err(error) if is_of_the_peer(error) => {}
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
@@ -255,4 +374,17 @@ impl Listener {
             }
         }
     }
+}
+
+/// Whether the connection was gone before it was ours (accept(2), "Error handling").
+const fn is_of_the_peer(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::INTR
+            | Errno::CONNABORTED
+            | Errno::PROTO
+            | Errno::NETDOWN
+            | Errno::HOSTUNREACH
+            | Errno::NETUNREACH
+    )
 }

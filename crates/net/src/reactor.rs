@@ -115,6 +115,14 @@ pub(crate) struct Registration {
     index: usize,
 }
 
+impl Registration {
+    /// Takes the descriptor out of the set although it stays open, here or in another process.
+    pub(crate) fn unwatch(&self, fd: impl AsFd) {
+        // An error means that it is out already.
+        let _ = epoll::delete(&self.reactor.epoll, fd);
+    }
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
         // The kernel forgets the descriptor when it is closed, right after this.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::process::{End, start_thread};
@@ -16,6 +16,8 @@ pub enum Signal {
     Stop,
     /// SIGUSR1: open log files again, they were moved away.
     ReopenLogs,
+    /// SIGUSR2: let a new process of the program as it is now take over.
+    Upgrade,
 }
 
 /// Takes the signals over from now on; `deliver` is called for each, on a thread of its own.
@@ -23,12 +25,13 @@ pub enum Signal {
 /// # Errors
 /// If the kernel refuses a handler or the thread.
 pub fn watch_signals(mut deliver: impl FnMut(Signal) + Send + 'static) -> io::Result<()> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1])?;
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2])?;
     let run = move || {
         for number in signals.forever() {
             deliver(match number {
                 SIGHUP => Signal::Reload,
                 SIGUSR1 => Signal::ReopenLogs,
+                SIGUSR2 => Signal::Upgrade,
                 _ => Signal::Stop,
             });
         }

@@ -45,7 +45,8 @@ fn what_a_client_sends_arrives_and_its_end_is_seen() {
         answer
     });
     let got = run(async move {
-        let stream = binding.listener(0).unwrap().accept().await.unwrap().into_stream().unwrap();
+        let stream =
+            binding.listeners(0).unwrap().remove(0).accept().await.unwrap().into_stream().unwrap();
         let got = read_all(&stream).await;
         assert!(stream.is_closed());
         poll_fn(|cx| stream.poll_write_two(cx, b"good", b"bye")).await.unwrap();
@@ -62,7 +63,7 @@ fn a_client_that_leaves_is_noticed_while_nobody_reads() {
     let address = tcp(binding.endpoint());
     run(async move {
         let client = TcpStream::connect(address).unwrap();
-        let listener = binding.listener(0).unwrap();
+        let listener = binding.listeners(0).unwrap().remove(0);
         let stream = listener.accept().await.unwrap().into_stream().unwrap();
         spawn(async move { drop(client) });
         poll_fn(|cx| stream.poll_closed(cx)).await;
@@ -77,9 +78,9 @@ fn every_worker_has_its_own_socket_of_one_port() {
     assert_ne!(tcp(binding.endpoint()).port(), 0);
     run(async move {
         for worker in 0..3 {
-            assert!(binding.listener(worker).is_ok());
+            assert!(binding.listeners(worker).is_ok());
         }
-        assert!(binding.listener(3).is_err());
+        assert!(binding.listeners(3).is_err());
     })
     .unwrap();
 }
@@ -101,7 +102,7 @@ fn a_dead_unix_socket_file_is_replaced_and_a_live_one_is_not() {
     assert!(Binding::bind(&endpoint, 2).is_err(), "somebody listens");
     run(async move {
         let stream = connect(&endpoint).await.unwrap();
-        let listener = binding.listener(1).unwrap();
+        let listener = binding.listeners(1).unwrap().remove(0);
         // The first connection is the second bind's question whether anybody listens.
         for _ in 0..2 {
             let accepted = listener.accept().await.unwrap();
@@ -163,7 +164,7 @@ fn a_busy_task_lets_others_run() {
     run(async move {
         let client = TcpStream::connect(address).unwrap();
         client.set_nonblocking(true).unwrap();
-        let listener = binding.listener(0).unwrap();
+        let listener = binding.listeners(0).unwrap().remove(0);
         let stream = listener.accept().await.unwrap().into_stream().unwrap();
         let turns = Rc::new(Cell::new(0));
         let counted = Rc::clone(&turns);

@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open, pidfd_send_signal};
 
 use crate::deadline::{Deadline, PATIENCE};
 use crate::scratch::Scratch;
@@ -82,6 +83,9 @@ pub(crate) struct Owned(pub(crate) Child);
 impl Owned {
     /// Waits for the end; `None` when it does not come in time.
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Option<ExitStatus> {
+        if let Ok(Some(status)) = self.0.try_wait() {
+            return Some(status);
+        }
         let pid = Pid::from_child(&self.0);
         // Readable once the process has ended: the wait with a bound that std does not have.
         let handle = pidfd_open(pid, PidfdFlags::empty()).expect("a child has a handle");
@@ -97,14 +101,18 @@ impl Owned {
 
 impl Owned {
     pub(crate) fn signal(&self, signal: Signal) {
-        let number = match signal {
-            Signal::Reload => rustix::process::Signal::HUP,
-            Signal::Drain => rustix::process::Signal::TERM,
-            Signal::Interrupt => rustix::process::Signal::INT,
-            Signal::ReopenLogs => rustix::process::Signal::USR1,
-        };
         // A child that has ended and was not waited for still takes the signal; there is nothing to fail.
-        let _ = kill_process(Pid::from_child(&self.0), number);
+        let _ = kill_process(Pid::from_child(&self.0), number(signal));
+    }
+}
+
+const fn number(signal: Signal) -> rustix::process::Signal {
+    match signal {
+        Signal::Reload => rustix::process::Signal::HUP,
+        Signal::Drain => rustix::process::Signal::TERM,
+        Signal::Interrupt => rustix::process::Signal::INT,
+        Signal::ReopenLogs => rustix::process::Signal::USR1,
+        Signal::Upgrade => rustix::process::Signal::USR2,
     }
 }
 
@@ -193,6 +201,8 @@ pub enum Signal {
     Interrupt,
     /// SIGUSR1.
     ReopenLogs,
+    /// SIGUSR2.
+    Upgrade,
 }
 
 /// The program did not become ready.
@@ -212,9 +222,31 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// A running program with a configuration file of its own, killed on drop.
+/// A process that took over from another one and is nobody's child; it does not outlive the test.
+struct Heir {
+    pid: Pid,
+    handle: OwnedFd,
+}
+
+impl Heir {
+    fn wait(&self, deadline: Deadline) -> bool {
+        let Some(left) = deadline.remaining() else { return false };
+        let left = Timespec::try_from(left).expect("seconds fit");
+        poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], Some(&left)) == Ok(1)
+    }
+}
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        let _ = pidfd_send_signal(&self.handle, rustix::process::Signal::KILL);
+    }
+}
+
+/// A running program with a configuration file of its own, killed on drop. After an upgrade the
+/// process that took over is meant.
 pub struct Sluice {
     child: Owned,
+    heirs: Vec<Heir>,
     scratch: Scratch,
     config: PathBuf,
     stderr: Lines,
@@ -242,7 +274,27 @@ impl Sluice {
     pub fn try_start(config: &str) -> Result<Self, Refused> {
         let scratch = Scratch::new();
         let path = scratch.write("sluice.toml", config);
-        Self::launch(scratch, path.clone(), &["run", "-c", &path.display().to_string()])
+        let mut program = Command::new(binary());
+        program.stdin(Stdio::null());
+        let words = ["run", "-c", &path.display().to_string()];
+        Self::launch(scratch, path.clone(), program, &words)
+    }
+
+    /// Starts the program on this configuration by the command that `prepare` makes of the directory;
+    /// the words `run -c sluice.toml` are appended.
+    ///
+    /// # Panics
+    /// When it does not become ready.
+    #[must_use]
+    #[track_caller]
+    pub fn start_by(config: &str, prepare: impl FnOnce(&Scratch) -> Command) -> Self {
+        let scratch = Scratch::new();
+        let path = scratch.write("sluice.toml", config);
+        let program = prepare(&scratch);
+        match Self::launch(scratch, path, program, &["run", "-c", "sluice.toml"]) {
+            Ok(started) => started,
+            Err(refused) => panic!("{refused}"),
+        }
     }
 
     /// Starts the program with these arguments, for the quick forms without a file.
@@ -252,23 +304,31 @@ impl Sluice {
     pub fn try_start_with(arguments: &[&str]) -> Result<Self, Refused> {
         let scratch = Scratch::new();
         let path = scratch.path().join("sluice.toml");
-        Self::launch(scratch, path, arguments)
+        let mut program = Command::new(binary());
+        program.stdin(Stdio::null());
+        Self::launch(scratch, path, program, arguments)
     }
 
-    fn launch(scratch: Scratch, config: PathBuf, arguments: &[&str]) -> Result<Self, Refused> {
-        let mut child = Command::new(binary())
+    fn launch(
+        scratch: Scratch,
+        config: PathBuf,
+        mut program: Command,
+        arguments: &[&str],
+    ) -> Result<Self, Refused> {
+        let mut child = program
             .args(arguments)
             .current_dir(scratch.path())
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program can be started");
+        // A descriptor that was its input is the program's alone.
+        drop(program);
         let stderr = Lines::collect(child.stderr.take().expect("its words are a pipe"));
         let stdout = Lines::collect(child.stdout.take().expect("its output is a pipe"));
         let mut child = Owned(child);
         if wait_for_ready(&stderr) {
-            return Ok(Self { child, scratch, config, stderr, stdout });
+            return Ok(Self { child, heirs: Vec::new(), scratch, config, stderr, stdout });
         }
         let code = child.wait(Deadline::after(PATIENCE / 10)).and_then(|status| status.code());
         Err(Refused { code, stderr: stderr.so_far() })
@@ -302,7 +362,8 @@ impl Sluice {
     /// The process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.0.id()
+        let heir = self.heirs.last().map(|heir| heir.pid.as_raw_nonzero().get().unsigned_abs());
+        heir.unwrap_or_else(|| self.child.0.id())
     }
 
     /// The configuration file.
@@ -347,7 +408,11 @@ impl Sluice {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        self.child.signal(signal);
+        match self.heirs.last() {
+            // One that has ended: there is nothing to fail.
+            Some(heir) => _ = pidfd_send_signal(&heir.handle, number(signal)),
+            None => self.child.signal(signal),
+        }
     }
 
     /// Rewrites the configuration file, in one step as an editor does.
@@ -372,7 +437,32 @@ impl Sluice {
         line.unwrap_or_else(|| panic!("no reload in:\n{}", self.stderr().join("\n")))
     }
 
-    /// Waits for the end without asking for it; the exit code.
+    /// Waits for the line at or after `mark` that says who took over; from then on that process is meant.
+    ///
+    /// # Panics
+    /// When no such line comes in time.
+    #[track_caller]
+    pub fn follow_upgrade(&mut self, mark: usize) {
+        let line = self.stderr.wait_after(mark, "upgraded: process ");
+        let line = line.unwrap_or_else(|| panic!("no upgrade:\n{}", self.stderr().join("\n")));
+        let number = after(&line, "upgraded: process ").and_then(|number| number.parse().ok());
+        let pid = number.and_then(Pid::from_raw).expect("the line names the process");
+        let handle = pidfd_open(pid, PidfdFlags::empty()).expect("the new process runs");
+        self.heirs.push(Heir { pid, handle });
+    }
+
+    /// SIGUSR2, and a new process that takes over.
+    ///
+    /// # Panics
+    /// When none does in time.
+    #[track_caller]
+    pub fn upgrade(&mut self) {
+        let mark = self.stderr.mark();
+        self.signal(Signal::Upgrade);
+        self.follow_upgrade(mark);
+    }
+
+    /// Waits for the end of the process that was started, without asking for it; the exit code.
     ///
     /// # Panics
     /// When it does not end in time.
@@ -392,6 +482,10 @@ impl Sluice {
     #[track_caller]
     pub fn stop(mut self) {
         self.signal(Signal::Drain);
+        for heir in &self.heirs {
+            let ended = heir.wait(Deadline::after(PATIENCE * 2));
+            assert!(ended, "still running:\n{}", self.stderr().join("\n"));
+        }
         let code = self.wait_for_exit();
         let words = self.stderr().join("\n");
         assert_eq!(code, Some(0), "{words}");

@@ -16,6 +16,7 @@ use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
 use crate::event::Event;
 use crate::health::HealthReport;
+use crate::heritage::Heritage;
 use crate::places::questions;
 use crate::status::Status;
 
@@ -39,8 +40,8 @@ struct Ready {
     opened: Opened,
 }
 
-pub(super) fn opening(status: &Status) -> Opening<'_> {
-    Opening { workers: status.workers(), log_counts: status.log_counts() }
+pub(super) fn opening<'a>(status: &'a Status, heritage: &'a Heritage) -> Opening<'a> {
+    Opening { workers: status.workers(), log_counts: status.log_counts(), heritage }
 }
 
 impl Supervisor {
@@ -83,7 +84,7 @@ impl Supervisor {
         let prepared = prepare(&model).map_err(ConfigError::Unusable)?;
         let opened = self
             .estate
-            .open(&model, &prepared, &opening(&self.status))
+            .open(&model, &prepared, &opening(&self.status, &self.heritage))
             .map_err(ConfigError::Unusable)?;
         Ok(Ready { document, model, prepared, opened })
     }

@@ -18,22 +18,47 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long a log may take to be written at the end: a reader that does not read must not keep us.
 const LOG: Duration = Duration::from_secs(3);
 
+/// Why the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It was told to.
+    Stopped,
+    /// The process of this number goes on in its place.
+    HandedOver(u32),
+}
+
 impl Supervisor {
     /// Takes no more connections, lets requests finish as long as the configuration allows, and ends
     /// everything. A second signal ends it at once.
-    pub(super) fn drain(&mut self) -> Result<(), Failure> {
+    pub(super) fn drain(&mut self, ending: Ending) -> Result<(), Failure> {
         let limit = self.model.shutdown_timeout;
-        self.status.set_phase(Phase::Draining);
-        self.notify("STOPPING=1");
-        self.voice.say(&format!(
-            "draining: requests under way have {limit:?}; a second signal ends at once"
-        ));
+        match ending {
+            Ending::Stopped => {
+                self.status.set_phase(Phase::Draining);
+                self.notify("STOPPING=1");
+                self.voice.say(&format!(
+                    "draining: requests under way have {limit:?}; a second signal ends at once"
+                ));
+            }
+            // The service goes on: whoever asks for its health here is told so.
+            Ending::HandedOver(pid) => {
+                self.voice.say(&format!(
+                    "upgraded: process {pid} has taken over; requests under way here have {limit:?}"
+                ));
+                self.crew.end_admin();
+            }
+        }
         self.crew.drain(limit);
         // Workers empty the queues of their own sockets before they close them.
         self.estate.close_listeners();
-        let cut_off = self.await_workers(limit.saturating_add(GRACE))?;
-        self.crew.end_admin();
-        self.await_admin();
+        let cut_off = self.await_workers(limit.saturating_add(GRACE), ending)?;
+        if ending == Ending::Stopped {
+            self.crew.end_admin();
+            self.await_admin();
+            if let Some(file) = self.pid_file.take() {
+                file.remove();
+            }
+        }
         if let Some(writer) = self.estate.log() {
             flush(writer);
         }
@@ -46,8 +71,9 @@ impl Supervisor {
     }
 
     /// Waits for all workers; how many connections did not finish.
-    fn await_workers(&mut self, limit: Duration) -> Result<usize, Failure> {
+    fn await_workers(&mut self, limit: Duration, ending: Ending) -> Result<usize, Failure> {
         let deadline = uptime().saturating_add(limit);
+        let mut warned = ending == Ending::Stopped;
         let (mut running, mut cut_off) = (self.crew.size(), 0_usize);
         while running > 0 {
             let left = deadline.saturating_sub(uptime());
@@ -60,9 +86,19 @@ impl Supervisor {
                 Some(Event::Ended(thread @ Thread::Worker(_), end)) => {
                     return Err(lost_thread(thread, &end));
                 }
-                Some(Event::Signal(Signal::Stop)) => {
+                Some(Event::Signal(Signal::Stop)) if warned => {
                     self.voice.say("told to stop a second time");
                     return Ok(cut_off);
+                }
+                // A service manager that stops the service signals all of its processes.
+                Some(Event::Signal(Signal::Stop)) => {
+                    warned = true;
+                    self.voice.say("draining already; another signal ends at once");
+                }
+                Some(Event::Signal(_)) => {
+                    if let Ending::HandedOver(pid) = ending {
+                        self.voice.say(&format!("process {pid} has taken over; signal that one"));
+                    }
                 }
                 Some(_) => {}
                 None => {

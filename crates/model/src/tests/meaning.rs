@@ -16,6 +16,7 @@ fn defaults_are_filled_in() {
     let expected = Model {
         workers: None,
         shutdown_timeout: seconds(30),
+        upgrade_timeout: seconds(60),
         trusted_proxies: vec![],
         resolver: Resolver {
             servers: vec![],
