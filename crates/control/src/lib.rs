@@ -22,11 +22,12 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 mod voice;
+mod watcher;
 
 pub use admin::AdminPage;
 pub use document::{ConfigError, ConfigSource, Document, check};
 pub use flaw::Flaw;
-pub use status::{Phase, Shown, ShownListener, ShownServer, ShownUpstream, Status};
+pub use status::{Phase, Shown, ShownListener, ShownPlace, ShownServer, ShownUpstream, Status};
 pub use supervisor::{Failure, Launch, run};
 
 /// Version of the program.

@@ -32,6 +32,7 @@ use crate::names::{Message, Names};
 use crate::places::places;
 use crate::status::{Phase, Status};
 use crate::voice::Voice;
+use crate::watcher::Watcher;
 
 use configure::Cause;
 
@@ -117,6 +118,7 @@ fn start_and_serve(
         limiters: Limiters::default(),
         memory,
         crew,
+        watcher: Watcher::default(),
         site,
         status,
         model,
@@ -156,6 +158,7 @@ struct Supervisor {
     limiters: Limiters,
     memory: MemoryWatch,
     crew: Crew,
+    watcher: Watcher,
     site: AdminSite,
     status: Arc<Status>,
     /// What is in force.
@@ -240,8 +243,17 @@ impl Supervisor {
             access: self.snapshot.access.clone(),
         });
         self.report(&self.crew.apply(&self.snapshot));
+        self.watch_servers();
         self.forget_unused_meters();
         self.show_upstreams();
+    }
+
+    /// Has the servers of the configuration in force watched.
+    fn watch_servers(&mut self) {
+        let ears = (&self.voice, &self.sender);
+        if let Err(error) = self.watcher.watch(&self.snapshot.clusters, ears) {
+            self.voice.warn(&format!("servers go unwatched: {}", plain(&error)));
+        }
     }
 
     fn clusters(&self) -> Vec<Arc<ClusterPlan>> {
@@ -302,6 +314,7 @@ fn lost_thread(thread: Thread, end: &End<io::Result<sluice_engine::Drained>>) ->
     let name = match thread {
         Thread::Worker(index) => format!("worker {index}"),
         Thread::Admin => "the admin thread".to_owned(),
+        Thread::Health => "the thread that watches over servers".to_owned(),
     };
     let why = match end {
         End::Panicked => "panicked".to_owned(),

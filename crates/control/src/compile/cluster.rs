@@ -5,11 +5,15 @@ use std::sync::Arc;
 use sluice_meter::Meters;
 use sluice_model::{Role as ModelRole, Upstream};
 use sluice_net::Endpoint;
-use sluice_upstream::{ClusterPlan, ClusterSettings, ClusterState, Layout, Role, ServerPlan};
+use sluice_upstream::{
+    Bar, ClusterPlan, ClusterSettings, ClusterState, Initial, Layout, Role, ServerPlan,
+};
 
 use super::balance::balance_rule;
 use super::retry::retry_policy;
 use crate::places::Places;
+
+use super::health::health_settings;
 
 /// The plan of an upstream; the same object as before if nothing has changed, so that workers keep
 /// what they made of it.
@@ -37,7 +41,11 @@ pub(crate) fn cluster_plan(
     state.retain(|place| servers.iter().any(|wanted| wanted.endpoint == *place));
     let servers = servers.into_iter().map(|Wanted { endpoint, weight, role }| {
         let meter = meters.server(&upstream.name, &endpoint.to_string());
-        let state = state.server(&endpoint);
+        let known = state.knows(&endpoint);
+        let state = state.server(&endpoint, &meter);
+        if !known && waits_for_check(&settings) {
+            state.bar(Bar::Unchecked);
+        }
         ServerPlan { endpoint, weight, role, state, meter }
     });
     let servers: Vec<ServerPlan> = servers.collect();
@@ -51,6 +59,11 @@ pub(crate) fn cluster_plan(
     })
 }
 
+/// Whether a server gets no requests before it was found to be well.
+fn waits_for_check(settings: &ClusterSettings) -> bool {
+    settings.health.check.as_ref().is_some_and(|check| check.initial == Initial::Unhealthy)
+}
+
 fn settings(upstream: &Upstream) -> ClusterSettings {
     ClusterSettings {
         idle_connections: upstream.keepalive.idle,
@@ -61,6 +74,7 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
         tunnel_timeout: upstream.timeout.tunnel,
         balance: balance_rule(&upstream.balance),
         retry: retry_policy(&upstream.retry),
+        health: health_settings(upstream),
         host: upstream.host.as_ref().map(|host| host.as_bytes().into()),
     }
 }
