@@ -79,15 +79,15 @@ impl Crew {
 
 fn start(parts: &CrewParts, thread: Thread, team: (Member, Inbox)) -> io::Result<Post<Order>> {
     let (post, orders) = mailbox();
-    let (name, index, meters) = match thread {
-        Thread::Worker(index) => (format!("sluice-{index}"), index, &parts.meters),
-        Thread::Admin => ("sluice-admin".to_owned(), 0, &parts.admin_meters),
+    let (index, meters) = match thread {
+        Thread::Worker(index) => (index, &parts.meters),
+        Thread::Admin | Thread::Health => (0, &parts.admin_meters),
     };
     let meters = Arc::clone(meters);
     let fault_log = parts.fault_log.clone();
     let events = parts.events.clone();
     start_thread(
-        &name,
+        &thread.name(),
         move || run(run_worker(WorkerParts { index, meters, fault_log, orders, team })),
         // If the supervisor is gone, so is the program.
         move |end| drop(events.send(Event::Ended(thread, end))),

@@ -33,4 +33,17 @@ pub(crate) enum Thread {
     Worker(usize),
     /// The one of the admin listener.
     Admin,
+    /// The one that watches over servers.
+    Health,
+}
+
+impl Thread {
+    /// What the system calls it.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Worker(index) => format!("sluice-{index}"),
+            Self::Admin => "sluice-admin".to_owned(),
+            Self::Health => "sluice-health".to_owned(),
+        }
+    }
 }

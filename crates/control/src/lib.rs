@@ -25,12 +25,13 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 mod voice;
+mod watcher;
 
 pub use admin::AdminPage;
 pub use check::check;
 pub use document::{ConfigError, ConfigSource, Document};
 pub use flaw::Flaw;
-pub use status::{Phase, Shown, ShownListener, ShownServer, ShownUpstream, Status};
+pub use status::{Phase, Shown, ShownListener, ShownPlace, ShownServer, ShownUpstream, Status};
 pub use supervisor::{Failure, Launch, run};
 
 /// Version of the program.

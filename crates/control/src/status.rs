@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sluice_meter::{Meters, PerWorker, ServerMeter, UpstreamMeter};
 use sluice_net::LogCounts;
+use sluice_upstream::ServerState;
 
 use crate::Document;
 
@@ -77,8 +78,19 @@ pub struct ShownServer {
     pub address: String,
     /// Its share of the requests.
     pub weight: u32,
-    /// Each address it stands for, with its counters.
-    pub resolved: Vec<(String, Arc<PerWorker<ServerMeter>>)>,
+    /// Each address it stands for.
+    pub resolved: Vec<ShownPlace>,
+}
+
+/// An address of a server, as it is shown.
+#[derive(Clone, Debug)]
+pub struct ShownPlace {
+    /// The address.
+    pub address: String,
+    /// Its counters.
+    pub meter: Arc<PerWorker<ServerMeter>>,
+    /// What is known about it.
+    pub state: Arc<ServerState>,
 }
 
 impl Status {

@@ -37,6 +37,7 @@ use crate::memory::{MemoryWatch, MemoryWatchParts};
 use crate::names::Names;
 use crate::status::{Phase, Status};
 use crate::voice::Voice;
+use crate::watcher::Watcher;
 
 use configure::Cause;
 use drain::Ending;
@@ -139,6 +140,7 @@ fn start_and_serve(
         limiters: Limiters::default(),
         memory,
         crew,
+        watcher: Watcher::default(),
         site,
         status,
         model,
@@ -193,6 +195,7 @@ struct Supervisor {
     limiters: Limiters,
     memory: MemoryWatch,
     crew: Crew,
+    watcher: Watcher,
     site: AdminSite,
     status: Arc<Status>,
     /// What is in force.
@@ -271,6 +274,14 @@ impl Supervisor {
         }
     }
 
+    /// Has the servers of the configuration in force watched.
+    fn watch_servers(&mut self) {
+        let ears = (&self.voice, &self.sender);
+        if let Err(error) = self.watcher.watch(&self.snapshot.clusters, ears) {
+            self.voice.warn(&format!("servers go unwatched: {}", plain(&error)));
+        }
+    }
+
     /// Series of what is no longer configured would stand still on the metrics page for ever.
     fn forget_unused_meters(&self) {
         let plans = &self.snapshot.clusters;
@@ -318,6 +329,7 @@ fn lost_thread(thread: Thread, end: &End<io::Result<sluice_engine::Drained>>) ->
     let name = match thread {
         Thread::Worker(index) => format!("worker {index}"),
         Thread::Admin => "the admin thread".to_owned(),
+        Thread::Health => "the thread that watches over servers".to_owned(),
     };
     let why = match end {
         End::Panicked => "panicked".to_owned(),

@@ -49,6 +49,9 @@ impl Exchange<'_, '_> {
         } else {
             self.relay_answer(cluster, &mut upstream, &mut upload).await
         };
+        if let (false, Err(stop), Some(server)) = (switched, &relayed, &self.upstream.server) {
+            cluster.on_blame(server, stop.fault);
+        }
         // Also what went through a tunnel or an answer that broke off.
         let count = cluster.meter();
         count.received_bytes.add(upstream.receiver.received());

@@ -1,4 +1,4 @@
-//! Single numbers: counters and gauges of one writer, tallies of many.
+//! Single numbers: counters and gauges of one writer, tallies and levels of many.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -86,6 +86,28 @@ impl Tally {
     /// The value now.
     #[must_use]
     pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A number that grows and shrinks by the hands of any thread; for what happens rarely.
+#[derive(Debug, Default)]
+pub struct Level(AtomicI64);
+
+impl Level {
+    /// Adds `amount`, which may be negative.
+    pub fn add(&self, amount: i64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Sets the value.
+    pub fn set(&self, value: i64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// The value now.
+    #[must_use]
+    pub fn value(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }

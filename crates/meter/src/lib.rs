@@ -20,7 +20,7 @@ mod worker;
 
 pub use access::{AccessFormat, AccessRecord, TemplateError, TemplateProblem, VARIABLES};
 pub use concurrency::{ConcurrencyReading, ConcurrencySource};
-pub use counter::{Counter, Gauge, Tally};
+pub use counter::{Counter, Gauge, Level, Tally};
 pub use date::http_date;
 pub use fault::{FaultMeter, ReasonCounters};
 pub use histogram::Histogram;

@@ -112,6 +112,16 @@ metrics! {
         "Requests to the server that got no response.";
     SERVER_ACTIVE = Gauge "sluice_server_active_requests" ["upstream", "server"]
         "Requests to the server under way, from its choice to the end of the answer.";
+    SERVER_AVAILABLE = Gauge "sluice_server_available" ["upstream", "server"]
+        "1 if the server takes part in the rotation, 0 if it is out: unhealthy, ejected or draining.";
+    SERVER_FAULTY = Counter "sluice_server_faulty_total" ["upstream", "server"]
+        "Failures that count for the ejection of the server, answers with certain statuses included. Appears with the first.";
+    SERVER_EJECTIONS = Counter "sluice_server_ejections_total" ["upstream", "server"]
+        "Ejections of the server. Appears with the first.";
+    SERVER_CHECKS = Counter "sluice_server_checks_total" ["upstream", "server"]
+        "Active checks of the server. Appears with the first check.";
+    SERVER_CHECK_FAILURES = Counter "sluice_server_check_failures_total" ["upstream", "server"]
+        "Active checks of the server that failed. Appears with the first check.";
     FAULTS = Counter "sluice_faults_total" ["side", "reason"]
         "Exchanges that failed, by the side to blame and the reason.";
     MEMORY_LIMIT = Gauge "sluice_memory_limit_bytes" []

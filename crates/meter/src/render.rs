@@ -210,6 +210,32 @@ impl Meters {
             let active = meter.balance(|meter| meter.active.value());
             page.sample(metric::SERVER_ACTIVE.name, &labels, active);
         }
+        page.family(&metric::SERVER_AVAILABLE);
+        for ((upstream, server), meter) in servers.iter() {
+            let labels = [("upstream", upstream.as_str()), ("server", server.as_str())];
+            let available = i64::from(meter.balance(|meter| meter.bars.value()) == 0);
+            page.sample(metric::SERVER_AVAILABLE.name, &labels, available);
+        }
+        // Most servers are not watched: their series would say nothing.
+        let rare = |page: &mut Page<'_>,
+                    metric: &Metric,
+                    appears: fn(&ServerMeter) -> u64,
+                    read: fn(&ServerMeter) -> u64| {
+            page.family(metric);
+            for ((upstream, server), meter) in servers.iter() {
+                let labels = [("upstream", upstream.as_str()), ("server", server.as_str())];
+                if meter.sum(appears) > 0 {
+                    page.sample(metric.name, &labels, meter.sum(read));
+                }
+            }
+        };
+        let faulty: fn(&ServerMeter) -> u64 = |meter| meter.faulty.value();
+        let ejections: fn(&ServerMeter) -> u64 = |meter| meter.ejections.value();
+        let checks: fn(&ServerMeter) -> u64 = |meter| meter.checks.value();
+        rare(page, &metric::SERVER_FAULTY, faulty, faulty);
+        rare(page, &metric::SERVER_EJECTIONS, ejections, ejections);
+        rare(page, &metric::SERVER_CHECKS, checks, checks);
+        rare(page, &metric::SERVER_CHECK_FAILURES, checks, |meter| meter.check_failures.value());
     }
 
     fn render_faults(&self, page: &mut Page<'_>) {

@@ -2,7 +2,7 @@
 
 use sluice_message::FaultKind;
 
-use crate::{ClassCounters, Counter, Gauge, Histogram, ReasonCounters};
+use crate::{ClassCounters, Counter, Gauge, Histogram, Level, ReasonCounters, Tally};
 
 /// One worker's counts for one upstream.
 #[derive(Debug, Default)]
@@ -58,4 +58,16 @@ pub struct ServerMeter {
     pub failures: Counter,
     /// Requests under way, from the choice of a server to the end of the answer.
     pub active: Gauge,
+    /// Connections that could not be opened, if somebody ejects servers for that.
+    pub unreached: Counter,
+    /// Failures that are the server's own, answers included, if somebody ejects servers for that.
+    pub faulty: Counter,
+    /// Ejections.
+    pub ejections: Tally,
+    /// Reasons for which the server is out of the rotation.
+    pub bars: Level,
+    /// Active checks.
+    pub checks: Tally,
+    /// Active checks that failed.
+    pub check_failures: Tally,
 }

@@ -29,6 +29,7 @@ mod section;
 mod share;
 mod size;
 mod source;
+mod status;
 mod toml;
 mod tree;
 mod upstream;
@@ -49,8 +50,8 @@ pub use schema::schema;
 pub use share::Share;
 pub use source::{Format, Source};
 pub use upstream::{
-    Balance, HashOn, Keepalive, Repeatable, Retry, RetryBudget, RetryCondition, Role, Server,
-    Sticky, Upstream, UpstreamTimeout, parse_servers,
+    Balance, Ejection, HashOn, Health, HealthRequest, InitialHealth, Keepalive, Repeatable, Retry,
+    RetryBudget, RetryCondition, Role, Server, Sticky, Upstream, UpstreamTimeout, parse_servers,
 };
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Upstreams: groups of origin servers, and how they are spoken to.
 
 mod balance;
+mod ejection;
+mod health;
 mod list;
 mod patience;
 mod retry;
@@ -21,6 +23,8 @@ use crate::report::Report;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 
 pub use balance::{Balance, HashOn};
+pub use ejection::Ejection;
+pub use health::{Health, HealthRequest, InitialHealth};
 pub use list::parse_servers;
 pub use patience::{Keepalive, UpstreamTimeout};
 pub use retry::{Repeatable, Retry, RetryBudget, RetryCondition};
@@ -28,6 +32,8 @@ pub use server::{Role, Server};
 pub use sticky::Sticky;
 
 use balance::{BALANCES, HASH, read_balance};
+use ejection::{EJECTION, read_ejection};
+use health::{HEALTH, read_health};
 use patience::{KEEPALIVE, TIMEOUT, read_keepalive, read_timeout};
 use retry::{RETRY, read_retry};
 use server::{SERVER, read_servers};
@@ -52,6 +58,10 @@ pub struct Upstream {
     pub timeout: UpstreamTimeout,
     /// When a request is tried again.
     pub retry: Retry,
+    /// How servers are checked; `None` = they are not.
+    pub health: Option<Health>,
+    /// When servers are out because requests failed; `None` = never.
+    pub ejection: Option<Ejection>,
     /// The Host field sent to the servers; `None` = the one of the client.
     pub host: Option<String>,
 }
@@ -115,6 +125,18 @@ pub(crate) static UPSTREAM: Section = Section {
             kind: Kind::Table(&RETRY),
             preset: Preset::Absent("the defaults below"),
             doc: "When a request is tried again.",
+        },
+        Key {
+            name: "health",
+            kind: Kind::Short("path", &HEALTH),
+            preset: Preset::Absent("servers are not checked"),
+            doc: "How servers are asked whether they are well. One that is not gets no requests.",
+        },
+        Key {
+            name: "ejection",
+            kind: Kind::Table(&EJECTION),
+            preset: Preset::Absent("servers are not ejected"),
+            doc: "When a server gets no requests for a while because those it got failed.",
         },
         Key {
             name: "host",
@@ -212,6 +234,8 @@ fn read_options(name: &str, fields: &Fields<'_, '_>) -> Upstream {
         keepalive: read_keepalive(fields),
         timeout: read_timeout(fields),
         retry: read_retry(fields),
+        health: read_health(fields),
+        ejection: read_ejection(fields),
         host: fields.parsed("host", parse_authority),
     }
 }

@@ -26,6 +26,7 @@ mod response;
 mod scratch;
 mod script;
 mod stream;
+mod switch;
 
 pub use deadline::{Deadline, PATIENCE};
 pub use exchange::{After, Exchange};
@@ -39,3 +40,4 @@ pub use response::{Asked, End, Fields, Framing, Interim, Malformed, Parsed, Resp
 pub use scratch::Scratch;
 pub use script::{ByteScript, Failure, State, ask, get};
 pub use stream::Stream;
+pub use switch::Switch;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sluice_message::{Fault, RequestHead};
+use sluice_message::{Fault, FaultKind, RequestHead, Side};
 use sluice_meter::UpstreamMeter;
 use sluice_net::{Endpoint, Nanos, Stream, now};
 
@@ -178,14 +178,33 @@ impl Cluster {
 
     /// Takes note that `server` answered with `status` after `nanos` nanoseconds.
     #[inline]
-    pub fn on_response(&self, _server: &Server, status: u16, nanos: u64) {
+    pub fn on_response(&self, server: &Server, status: u16, nanos: u64) {
         self.meter().on_response(status, nanos);
+        if let Some(rule) = &self.plan.settings.health.ejection {
+            if rule.covers(status) {
+                server.blame(rule);
+            } else {
+                server.state.end_streak();
+            }
+        }
     }
 
     /// Takes note that `server` gave no answer.
     pub fn on_failure(&self, server: &Server, fault: Fault) {
         self.meter().on_failure(fault.kind);
         server.meter().failures.increment();
+    }
+
+    /// Takes note that it is the server's own doing that it gave no answer, or not all of one.
+    pub fn on_blame(&self, server: &Server, fault: Fault) {
+        let Some(rule) = &self.plan.settings.health.ejection else { return };
+        if matches!(fault.kind, FaultKind::ConnectFailed | FaultKind::ConnectTimedOut) {
+            // What was never sent is not among the requests.
+            server.meter().unreached.increment();
+        }
+        if fault.side == Side::Upstream {
+            server.blame(rule);
+        }
     }
 
     /// An idle connection to `server`.

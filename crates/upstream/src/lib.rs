@@ -7,6 +7,7 @@
 mod ask;
 mod balance;
 mod cluster;
+mod health;
 mod plan;
 mod pool;
 mod retry;
@@ -19,6 +20,10 @@ mod visit;
 
 pub use ask::Ask;
 pub use cluster::Cluster;
+pub use health::{
+    CheckRule, EjectionRule, HealthOrder, HealthParts, HealthSettings, HttpProbe, Initial, Probe,
+    Tone, watch_health,
+};
 pub use plan::{BalanceRule, ClusterPlan, ClusterSettings, HashKey, Layout, Role, ServerPlan};
 pub use retry::{BudgetRule, Condition, Conditions, Repeatable, RetryPolicy};
 pub use server::Server;

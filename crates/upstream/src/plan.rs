@@ -8,7 +8,7 @@ use sluice_net::Endpoint;
 
 use crate::ring::Ring;
 use crate::sticky::{StickyRule, StickyTable};
-use crate::{ClusterState, RetryPolicy, ServerState};
+use crate::{ClusterState, HealthSettings, RetryPolicy, ServerState};
 
 /// A cluster as all workers share it. Immutable: a change makes a new plan.
 #[derive(Debug)]
@@ -50,6 +50,8 @@ pub struct ClusterSettings {
     pub slow_start: Option<Duration>,
     /// When a request is tried again.
     pub retry: RetryPolicy,
+    /// How servers are found to be well or not.
+    pub health: HealthSettings,
     /// `Host` sent to the origin; the client's own if absent.
     pub host: Option<Box<[u8]>>,
 }

@@ -8,8 +8,8 @@ use sluice_message::{Fault, FaultKind, Retry};
 use sluice_meter::{PerWorker, ServerMeter};
 use sluice_net::{Deadline, Elapsed, Endpoint, Stream, connect};
 
-use crate::ServerPlan;
 use crate::pool::Pool;
+use crate::{EjectionRule, ServerPlan, ServerState};
 
 /// A server with its pool. It outlives a change of its cluster's plan.
 pub struct Server {
@@ -17,6 +17,7 @@ pub struct Server {
     /// The endpoint's text, for log and admin.
     label: String,
     meter: Arc<PerWorker<ServerMeter>>,
+    pub(crate) state: Arc<ServerState>,
     worker: usize,
     pub(crate) pool: Pool,
 }
@@ -33,6 +34,7 @@ impl Server {
             endpoint: plan.endpoint.clone(),
             label: plan.endpoint.to_string(),
             meter: Arc::clone(&plan.meter),
+            state: Arc::clone(&plan.state),
             worker,
             pool: Pool::default(),
         }
@@ -56,6 +58,13 @@ impl Server {
         self.meter.worker(self.worker)
     }
 
+    /// Counts a failure that is the server's own.
+    #[cold]
+    pub(crate) fn blame(&self, rule: &EjectionRule) {
+        self.meter().faulty.increment();
+        self.state.add_failure(rule.failures);
+    }
+
     /// Opens a connection within `timeout`.
     ///
     /// # Errors
@@ -72,6 +81,6 @@ impl Server {
 }
 
 /// EMFILE, ENFILE, ENOBUFS, ENOMEM, EADDRNOTAVAIL: ours to mend, another server would not help.
-fn is_exhaustion(error: &io::Error) -> bool {
+pub(crate) fn is_exhaustion(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(12 | 23 | 24 | 99 | 105))
 }

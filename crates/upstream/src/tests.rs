@@ -14,13 +14,12 @@ use sluice_net::{Deadline, Endpoint, run, yield_now};
 use sluice_message::RequestHead;
 
 use crate::{
-    Ask, BalanceRule, Bar, Cluster, ClusterPlan, ClusterSettings, ClusterState, Layout,
-    RetryPolicy, Role, Server, ServerPlan,
+    Ask, BalanceRule, Bar, Cluster, ClusterPlan, ClusterSettings, ClusterState, HealthSettings,
+    Layout, RetryPolicy, Role, Server, ServerPlan,
 };
 
-fn plan(servers: &[SocketAddr]) -> Arc<ClusterPlan> {
-    let meters = Meters::new(1);
-    let settings = ClusterSettings {
+pub(crate) fn settings() -> ClusterSettings {
+    ClusterSettings {
         idle_connections: 2,
         idle_timeout: Duration::from_secs(60),
         connect_timeout: Duration::from_secs(5),
@@ -31,15 +30,22 @@ fn plan(servers: &[SocketAddr]) -> Arc<ClusterPlan> {
         sticky: None,
         slow_start: None,
         retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
+        health: HealthSettings::default(),
         host: None,
-    };
-    let state = Arc::new(ClusterState::default());
-    let server = |address: &SocketAddr| ServerPlan {
-        endpoint: Endpoint::Tcp(*address),
-        weight: 1,
-        role: Role::Primary,
-        state: state.server(&Endpoint::Tcp(*address)),
-        meter: meters.server("api", &address.to_string()),
+    }
+}
+
+/// A plan of the cluster `api`, whose state may have been that of another plan before.
+pub(crate) fn plan_of(
+    settings: ClusterSettings,
+    servers: &[Endpoint],
+    state: &Arc<ClusterState>,
+) -> Arc<ClusterPlan> {
+    let meters = Meters::new(2);
+    let server = |endpoint: &Endpoint| {
+        let meter = meters.server("api", &endpoint.to_string());
+        let state = state.server(endpoint, &meter);
+        ServerPlan { endpoint: endpoint.clone(), weight: 1, role: Role::Primary, state, meter }
     };
     let servers: Vec<ServerPlan> = servers.iter().map(server).collect();
     Arc::new(ClusterPlan {
@@ -47,9 +53,14 @@ fn plan(servers: &[SocketAddr]) -> Arc<ClusterPlan> {
         layout: Layout::new(&settings, &servers),
         settings,
         servers,
-        state: Arc::clone(&state),
+        state: Arc::clone(state),
         meter: meters.upstream("api"),
     })
+}
+
+fn plan(servers: &[SocketAddr]) -> Arc<ClusterPlan> {
+    let servers: Vec<Endpoint> = servers.iter().copied().map(Endpoint::Tcp).collect();
+    plan_of(settings(), &servers, &Arc::default())
 }
 
 fn choose<'c>(cluster: &'c Cluster, avoid: &[Rc<Server>]) -> Option<&'c Rc<Server>> {

@@ -6,11 +6,15 @@ use std::sync::Arc;
 use sluice_meter::Meters;
 use sluice_model::{Role as ModelRole, Upstream};
 use sluice_net::Endpoint;
-use sluice_upstream::{ClusterPlan, ClusterSettings, ClusterState, Layout, Role, ServerPlan};
+use sluice_upstream::{
+    Bar, ClusterPlan, ClusterSettings, ClusterState, Initial, Layout, Role, ServerPlan,
+};
 
 use super::balance::{balance_rule, sticky_rule};
 use super::retry::retry_policy;
 use crate::places::Places;
+
+use super::health::health_settings;
 
 /// The plan of an upstream; the same object as before if nothing has changed, so that workers keep
 /// what they made of it.
@@ -39,7 +43,11 @@ pub(crate) fn cluster_plan(
     state.retain(|place| kept.contains(place));
     let servers = servers.into_iter().map(|Wanted { endpoint, weight, role }| {
         let meter = meters.server(&upstream.name, &endpoint.to_string());
-        let state = state.server(&endpoint);
+        let known = state.knows(&endpoint);
+        let state = state.server(&endpoint, &meter);
+        if !known && waits_for_check(&settings) {
+            state.bar(Bar::Unchecked);
+        }
         ServerPlan { endpoint, weight, role, state, meter }
     });
     let servers: Vec<ServerPlan> = servers.collect();
@@ -54,6 +62,11 @@ pub(crate) fn cluster_plan(
     })
 }
 
+/// Whether a server gets no requests before it was found to be well.
+fn waits_for_check(settings: &ClusterSettings) -> bool {
+    settings.health.check.as_ref().is_some_and(|check| check.initial == Initial::Unhealthy)
+}
+
 fn settings(upstream: &Upstream) -> ClusterSettings {
     ClusterSettings {
         idle_connections: upstream.keepalive.idle,
@@ -66,6 +79,7 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
         sticky: sticky_rule(upstream),
         slow_start: upstream.slow_start,
         retry: retry_policy(&upstream.retry),
+        health: health_settings(upstream),
         host: upstream.host.as_ref().map(|host| host.as_bytes().into()),
     }
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod balance;
 mod cluster;
+mod health;
 mod listener;
 mod retry;
 mod table;

@@ -108,6 +108,7 @@ impl Supervisor {
         }
         self.report(&problems);
         self.memory.follow(self.model.overload.memory, &self.snapshot);
+        self.watch_servers();
         let admin = self.site.snapshot(self.estate.admin());
         self.report(&self.crew.apply_admin(&admin));
         self.forget_unused_meters();

@@ -111,6 +111,7 @@ impl Supervisor {
             access: self.snapshot.access.clone(),
         });
         self.report(&self.crew.apply(&self.snapshot));
+        self.watch_servers();
         self.forget_unused_meters();
         self.show_upstreams();
     }

@@ -58,6 +58,10 @@ impl Exchange<'_, '_> {
                 }
                 Err(stop) => {
                     cluster.on_failure(&server, stop.fault);
+                    // A kept connection that the origin had closed says nothing about the origin.
+                    if !is_stale(stop.fault, reuse) {
+                        cluster.on_blame(&server, stop.fault);
+                    }
                     if !self.may_repeat(cluster, stop.fault.retry, upload) {
                         return Err(stop);
                     }

@@ -161,6 +161,9 @@ fn busy_meters() -> Arc<Meters> {
             upstream.worker(worker).idle.increment();
             upstream.worker(worker).on_failure(FaultKind::ConnectFailed);
             meters.server(name, "127.0.0.1:9001").worker(worker).requests.increment();
+            meters.server(name, "127.0.0.1:9001").worker(worker).checks.increment();
+            meters.server(name, "127.0.0.1:9001").worker(worker).faulty.increment();
+            meters.server(name, "127.0.0.1:9001").worker(worker).ejections.increment();
             meters.listener(name).worker(worker).accepted.increment();
             meters.listener(name).worker(worker).active.increment();
             meters.listener(name).worker(worker).rejected_client_limit.increment();
@@ -168,6 +171,7 @@ fn busy_meters() -> Arc<Meters> {
         meters.faults().worker(worker).on_fault(Fault::downstream(FaultKind::NoRoute));
     }
     meters.upstream("main").worker(0).idle.decrement();
+    meters.server("main", "127.0.0.1:9002").worker(0).bars.add(2);
     meters.route("idle");
     meters.reloads_ok.increment();
     meters
@@ -199,6 +203,12 @@ fn the_page_is_well_formed_and_adds_workers_up() {
         ("sluice_upstream_idle_connections", &[("upstream", "main")], 3.0),
         ("sluice_upstream_failures_total", &[("reason", "connect_failed")], 4.0),
         ("sluice_server_requests_total", &[("server", "127.0.0.1:9001")], 4.0),
+        ("sluice_server_available", &[("upstream", "main"), ("server", "127.0.0.1:9001")], 1.0),
+        ("sluice_server_available", &[("upstream", "main"), ("server", "127.0.0.1:9002")], 0.0),
+        ("sluice_server_checks_total", &[("server", "127.0.0.1:9001")], 4.0),
+        ("sluice_server_faulty_total", &[("server", "127.0.0.1:9001")], 4.0),
+        ("sluice_server_ejections_total", &[("server", "127.0.0.1:9001")], 4.0),
+        ("sluice_server_check_failures_total", &[("server", "127.0.0.1:9001")], 0.0),
         ("sluice_listener_connections", &[("listener", "main")], 4.0),
         ("sluice_listener_rejected_total", &[("limit", "client")], 4.0),
         ("sluice_faults_total", &[("side", "downstream"), ("reason", "no_route")], 4.0),

@@ -73,6 +73,8 @@ fn defaults_are_filled_in() {
                 budget: None,
                 buffer: 0,
             },
+            health: None,
+            ejection: None,
             host: None,
         }],
         routes: vec![Route {
@@ -129,6 +131,8 @@ address = "unix:/run/a.sock"
 servers = ["Origin.Example:80", { address = "unix:/run/b.sock", weight = 3 }, "http://[::1]", "http://h"]
 keepalive = { idle = 0, timeout = "5s" }
 retry = { attempts = 0 }
+health = { path = "/up?x=1", method = "HEAD", host = "h.test", statuses = ["204", "3xx"], port = 81, interval = "10ms", jitter = "0%", timeout = "50ms", healthy = 1, unhealthy = 5, initial = "unhealthy" }
+ejection = { failures = "off", share = "12.5%", requests = 3, window = "1s", statuses = [], time = "1s", max_time = "1s", limit = "100%" }
 host = "api.internal:8080"
 
 [[route]]
@@ -206,6 +210,27 @@ upstream:
       idle: 0
       timeout: 5s
     retry: { attempts: 0 }
+    health:
+      path: /up?x=1
+      method: HEAD
+      host: h.test
+      statuses: ["204", 3xx]
+      port: 81
+      interval: 10ms
+      jitter: 0%
+      timeout: 50ms
+      healthy: 1
+      unhealthy: 5
+      initial: unhealthy
+    ejection:
+      failures: off
+      share: 12.5%
+      requests: 3
+      window: 1s
+      statuses: []
+      time: 1s
+      max_time: 1s
+      limit: 100%
     host: api.internal:8080
 route:
   - name: first
@@ -293,6 +318,83 @@ fn everything_written_arrives() {
     assert_eq!(api.keepalive, Keepalive { idle: 0, timeout: seconds(5) });
     assert_eq!(api.retry.attempts, 0);
     assert_eq!(api.host.as_deref(), Some("api.internal:8080"));
+    let request = HealthRequest {
+        path: "/up?x=1".to_owned(),
+        method: "HEAD".to_owned(),
+        host: Some("h.test".to_owned()),
+        statuses: vec![204..=204, 300..=399],
+        body: None,
+    };
+    let health = Health {
+        request: Some(request),
+        port: Some(81),
+        interval: Duration::from_millis(10),
+        jitter: Share(0),
+        timeout: Duration::from_millis(50),
+        healthy: 1,
+        unhealthy: 5,
+        initial: InitialHealth::Unhealthy,
+    };
+    assert_eq!(api.health.as_ref(), Some(&health));
+    let ejection = Ejection {
+        failures: None,
+        share: Some(Share(125_000)),
+        requests: 3,
+        window: seconds(1),
+        statuses: vec![],
+        time: seconds(1),
+        max_time: seconds(1),
+        limit: Share(1_000_000),
+    };
+    assert_eq!(api.ejection.as_ref(), Some(&ejection));
+}
+
+#[test]
+fn an_empty_table_turns_ejection_on() {
+    let text = "upstream.a = { servers = \"h:1\", ejection = {} }\n[[route]]\nproxy = \"a\"";
+    let model = toml(&with_rest(text)).unwrap_or_else(|problems| panic!("{problems}"));
+    let expected = Ejection {
+        failures: Some(5),
+        share: None,
+        requests: 20,
+        window: seconds(10),
+        statuses: vec![502..=504],
+        time: seconds(10),
+        max_time: seconds(300),
+        limit: Share(500_000),
+    };
+    assert_eq!(model.upstreams[0].ejection, Some(expected));
+}
+
+#[test]
+fn checks_have_defaults_and_a_short_form() {
+    let model = |health: &str| {
+        let text = format!(
+            "upstream.a = {{ servers = \"h:1\", health = {health} }}\n[[route]]\nproxy = \"a\""
+        );
+        toml(&with_rest(&text)).unwrap_or_else(|problems| panic!("{problems}"))
+    };
+    let health = model("\"/up\"").upstreams[0].health.clone().unwrap();
+    let expected = Health {
+        request: Some(HealthRequest {
+            path: "/up".to_owned(),
+            method: "GET".to_owned(),
+            host: None,
+            statuses: vec![200..=299],
+            body: None,
+        }),
+        port: None,
+        interval: seconds(2),
+        jitter: Share(100_000),
+        timeout: seconds(1),
+        healthy: 2,
+        unhealthy: 3,
+        initial: InitialHealth::Healthy,
+    };
+    assert_eq!(health, expected);
+    assert_eq!(model("{ path = \"/up\" }").upstreams[0].health.as_ref(), Some(&health));
+    let tcp = model("{ tcp = true }").upstreams[0].health.clone();
+    assert_eq!(tcp, Some(Health { request: None, ..expected }));
 }
 
 #[test]

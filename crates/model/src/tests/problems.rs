@@ -232,6 +232,38 @@ fn of_the_rest() {
 }
 
 #[test]
+fn of_checks() {
+    let rows = [
+        ("health = {}", "6:1 a check has a `path`, or `tcp = true` .. health = \"/healthz\""),
+        ("health = \"healthz\"", "6:10 \"healthz\" is not a path to ask for .. \"/healthz\""),
+        ("health = \"/a b\"", "6:10 is not a path to ask for"),
+        ("health = true", "6:1 `upstream.health` is a table, this is a flag"),
+        ("health.path = \"/#a\"", "6:15 is not a path to ask for"),
+        ("health = { path = \"/\", tcp = true }", "6:12 `path` has no meaning .. `tcp = true`"),
+        ("health = { tcp = true, body = \"x\" }", "6:24 `body` has no meaning"),
+        ("health = { path = \"/\", statuses = \"ok\" }", "6:35 no status of a response"),
+        ("health = { path = \"/\", method = \"get\" }", "6:33 did you mean \"GET\"?"),
+        ("health = { path = \"/\", method = \"HEAD\", body = \"x\" }", "6:48 HEAD has no body"),
+        ("health = { path = \"/\", jitter = \"10\" }", "6:33 \"10\" is not a share"),
+        ("health = { path = \"/\", interval = \"0s\" }", "6:35 `interval` must be from 1ms"),
+        ("health = { path = \"/\", healthy = 0 }", "6:34 `healthy` must be from 1"),
+        ("health = { path = \"/\", initial = \"up\" }", "6:34 cannot be \"up\""),
+        ("health = { path = \"/\", port = 0 }", "6:31 `port` must be from 1"),
+        ("ejection = 5", "6:1 `upstream.ejection` is a table, this is an integer"),
+        ("ejection.failures = 0", "6:21 `failures` must be from 1"),
+        ("ejection.failures = \"off\"", "6:10 nothing ejects a server"),
+        ("ejection.share = \"0%\"", "6:10 would eject servers that never fail"),
+        ("ejection.limit = \"101%\"", "6:18 more than the whole"),
+        ("ejection.statuses = [\"99\"]", "6:22 \"99\" is no status of a response"),
+        ("ejection.time = \"10m\"", "6:10 `time` is longer than `max_time`"),
+    ];
+    for (text, expected) in rows {
+        let upstream = format!("[upstream.a]\nservers = \"h:1\"\n{text}\n[[route]]\nproxy = \"a\"");
+        check(text, toml(&with_rest(&upstream)), &[expected]);
+    }
+}
+
+#[test]
 fn of_routes() {
     let rows = [
         ("", "4:1 this route does nothing .. respond, redirect, proxy, health"),

@@ -26,7 +26,7 @@ fn table_keys() -> Keys {
 /// Opens every section once, with every action.
 const EVERYTHING: &str = "
     listener = [{ address = ':1' }]
-    upstream.a.servers = [{ address = 'h:1' }]
+    upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {} }
     route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
              { path = '/b', proxy = 'a', concurrency = { adaptive = {} } }, { path = '/c', health = true }]";
 
@@ -222,6 +222,8 @@ fn every_unknown_key_is_refused_everywhere() {
         "upstream.a = { servers = 'h:1', timeout.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', retry.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', retry.budget.zzzzzzz = 1 }",
+        "upstream.a = { servers = 'h:1', health = { path = '/', zzzzzzz = 1 } }",
+        "upstream.a = { servers = 'h:1', ejection.zzzzzzz = 1 }",
         "route = [{ health = true, zzzzzzz = 1 }]",
         "route = [{ respond.zzzzzzz = 1 }]",
         "route = [{ redirect = { to = '/', zzzzzzz = 1 } }]",

@@ -1,0 +1,54 @@
+//! Checks of servers as the threads know them.
+
+use sluice_model::{Ejection, Health, HealthRequest, InitialHealth, Upstream};
+use sluice_upstream::{CheckRule, EjectionRule, HealthSettings, HttpProbe, Initial, Probe};
+
+pub(super) fn health_settings(upstream: &Upstream) -> HealthSettings {
+    let check = upstream.health.as_ref().map(|health| check_rule(health, upstream));
+    let ejection = upstream.ejection.as_ref().map(ejection_rule);
+    HealthSettings { check, ejection }
+}
+
+fn ejection_rule(ejection: &Ejection) -> EjectionRule {
+    EjectionRule {
+        failures: ejection.failures.unwrap_or(0),
+        share: ejection.share.map(|share| share.0),
+        requests: ejection.requests,
+        window: ejection.window,
+        statuses: ejection.statuses.clone(),
+        time: ejection.time,
+        max_time: ejection.max_time,
+        limit: ejection.limit.0,
+    }
+}
+
+fn check_rule(health: &Health, upstream: &Upstream) -> CheckRule {
+    let probe = match &health.request {
+        None => Probe::Tcp,
+        Some(request) => Probe::Http(http_probe(request, upstream)),
+    };
+    CheckRule {
+        probe,
+        port: health.port,
+        interval: health.interval,
+        jitter: health.jitter.0,
+        timeout: health.timeout,
+        healthy: health.healthy,
+        unhealthy: health.unhealthy,
+        initial: match health.initial {
+            InitialHealth::Healthy => Initial::Healthy,
+            InitialHealth::Unhealthy => Initial::Unhealthy,
+        },
+    }
+}
+
+fn http_probe(request: &HealthRequest, upstream: &Upstream) -> HttpProbe {
+    let host = request.host.as_ref().or(upstream.host.as_ref());
+    HttpProbe {
+        method: request.method.as_str().into(),
+        target: request.path.as_str().into(),
+        host: host.map(|host| host.as_str().into()),
+        statuses: request.statuses.clone(),
+        body: request.body.as_ref().map(|body| body.as_bytes().into()),
+    }
+}

@@ -1,0 +1,185 @@
+//! One check of one server.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+
+use sluice_conn::{Content, Receiver, Reuse, Sender, Upstream};
+use sluice_message::{FaultKind, Method, ResponseHead};
+use sluice_net::{Deadline, Elapsed, Endpoint, connect};
+
+use super::rule::{CheckRule, HttpProbe, Probe};
+use crate::server::is_exhaustion;
+
+/// How much content is searched for what it has to hold. An origin may send more, but not to us.
+const SEARCHED: usize = 64 * 1024;
+
+/// Interim answers to one check; an origin that sends more is broken.
+const INTERIMS: u32 = 16;
+
+/// Why a check failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Nobody listens.
+    Refused,
+    /// No way leads there, or there is no such socket.
+    Unreachable,
+    /// Not done in time.
+    TimedOut,
+    /// The connection ended before the answer did.
+    Closed,
+    /// The connection was reset.
+    Reset,
+    /// The answer breaks the rules.
+    Malformed,
+    /// A status that was not to come.
+    Status(u16),
+    /// The content does not hold what it has to.
+    Body,
+    /// We have no descriptor or port left, which says nothing about the server.
+    Exhausted,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused => f.write_str("connection refused"),
+            Self::Unreachable => f.write_str("unreachable"),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::Closed => f.write_str("connection closed before the end of the answer"),
+            Self::Reset => f.write_str("connection reset"),
+            Self::Malformed => f.write_str("malformed answer"),
+            Self::Status(status) => write!(f, "status {status}"),
+            Self::Body => f.write_str("body mismatch"),
+            Self::Exhausted => f.write_str("no descriptors left to check with"),
+        }
+    }
+}
+
+impl From<FaultKind> for Reason {
+    fn from(kind: FaultKind) -> Self {
+        match kind {
+            FaultKind::Closed => Self::Closed,
+            FaultKind::Reset => Self::Reset,
+            _ => Self::Malformed,
+        }
+    }
+}
+
+/// What is asked where, worked out once for all checks of a server.
+#[derive(Debug)]
+pub(crate) struct Question {
+    place: Endpoint,
+    request: Vec<u8>,
+}
+
+impl Question {
+    pub(crate) fn new(rule: &CheckRule, server: &Endpoint) -> Self {
+        let mut place = server.clone();
+        if let (Endpoint::Tcp(address), Some(port)) = (&mut place, rule.port) {
+            address.set_port(port);
+        }
+        let request = match &rule.probe {
+            Probe::Tcp => Vec::new(),
+            Probe::Http(http) => request(http, server),
+        };
+        Self { place, request }
+    }
+}
+
+/// The bytes of the request.
+fn request(probe: &HttpProbe, server: &Endpoint) -> Vec<u8> {
+    let host = match (&probe.host, server) {
+        (Some(host), _) => host.to_string(),
+        (None, Endpoint::Tcp(address)) => address.to_string(),
+        (None, Endpoint::Unix(_)) => "localhost".to_owned(),
+    };
+    // A method that usually has content states that there is none (RFC 9110, 8.6).
+    let length = match &*probe.method {
+        "POST" | "PUT" | "PATCH" => "content-length: 0\r\n",
+        _ => "",
+    };
+    format!(
+        "{} {} HTTP/1.1\r\nhost: {host}\r\nuser-agent: sluice-health\r\naccept: */*\r\n{length}\
+         connection: close\r\n\r\n",
+        probe.method, probe.target
+    )
+    .into_bytes()
+}
+
+/// Asks once, within the time the rule gives.
+///
+/// # Errors
+/// Why the server is not well, or why that cannot be told.
+pub(crate) async fn ask(
+    rule: &CheckRule,
+    question: &Question,
+    deadline: &Deadline,
+) -> Result<(), Reason> {
+    match deadline.limit(rule.timeout, attempt(rule, question)).await {
+        Ok(result) => result,
+        Err(Elapsed) => Err(Reason::TimedOut),
+    }
+}
+
+async fn attempt(rule: &CheckRule, question: &Question) -> Result<(), Reason> {
+    let stream = connect(&question.place).await.map_err(|error| unconnected(&error))?;
+    let Probe::Http(probe) = &rule.probe else { return Ok(()) };
+    let (mut receiver, mut sender) = (Receiver::new(), Sender::new());
+    let mut upstream = Upstream::new(stream, (&mut receiver, &mut sender), Reuse::Fresh);
+    upstream.sender.push(&question.request);
+    poll_fn(|cx| upstream.sender.poll_flush(&upstream.stream, cx)).await?;
+    let status = final_status(probe, &mut upstream).await?;
+    if !probe.statuses.iter().any(|range| range.contains(&status)) {
+        return Err(Reason::Status(status));
+    }
+    match &probe.body {
+        Some(wanted) => search(&mut upstream, wanted).await,
+        None => Ok(()),
+    }
+}
+
+fn unconnected(error: &io::Error) -> Reason {
+    match error.kind() {
+        _ if is_exhaustion(error) => Reason::Exhausted,
+        io::ErrorKind::ConnectionRefused => Reason::Refused,
+        io::ErrorKind::ConnectionReset => Reason::Reset,
+        _ => Reason::Unreachable,
+    }
+}
+
+async fn final_status(probe: &HttpProbe, upstream: &mut Upstream<'_>) -> Result<u16, Reason> {
+    let method = Method::of(probe.method.as_bytes());
+    let mut head = ResponseHead::new();
+    for _ in 0..INTERIMS {
+        let arrival = poll_fn(|cx| upstream.poll_head(cx, method, &mut head)).await;
+        arrival.map_err(|fault| Reason::from(fault.kind))?;
+        if !head.is_interim() {
+            return Ok(head.status);
+        }
+    }
+    Err(Reason::Malformed)
+}
+
+/// Whether the content holds these bytes.
+async fn search(upstream: &mut Upstream<'_>, wanted: &[u8]) -> Result<(), Reason> {
+    let mut seen: Vec<u8> = Vec::new();
+    let found =
+        |seen: &[u8]| wanted.is_empty() || seen.windows(wanted.len()).any(|it| it == wanted);
+    loop {
+        let content = poll_fn(|cx| upstream.receiver.poll_content(&upstream.stream, cx)).await?;
+        if content == Content::Piece {
+            let piece = upstream.receiver.piece();
+            let piece = piece.get(..piece.len().min(SEARCHED - seen.len())).unwrap_or_default();
+            seen.extend_from_slice(piece);
+            let length = upstream.receiver.piece().len();
+            upstream.receiver.advance(length);
+        }
+        if found(&seen) {
+            return Ok(());
+        }
+        if content == Content::End || seen.len() >= SEARCHED {
+            return Err(Reason::Body);
+        }
+    }
+}
