@@ -1,7 +1,7 @@
 //! The upstreams with what is known of their servers.
 
 use serde_json::{Value, json};
-use sluice_control::{ShownServer, ShownUpstream, Status};
+use sluice_control::{ShownPlace, ShownServer, ShownUpstream, Status};
 use sluice_engine::ReportAnswer;
 
 pub(crate) fn upstreams(status: &Status) -> ReportAnswer {
@@ -14,7 +14,7 @@ fn upstream(upstream: &ShownUpstream) -> Value {
     let meter = &upstream.meter;
     let resolved = || upstream.servers.iter().flat_map(|server| &server.resolved);
     let failures: u64 =
-        resolved().map(|(_, meter)| meter.sum(|meter| meter.failures.value())).sum();
+        resolved().map(|place| place.meter.sum(|meter| meter.failures.value())).sum();
     json!({
         "name": upstream.name,
         "requests": meter.sum(|meter| meter.requests.value()),
@@ -29,12 +29,14 @@ fn upstream(upstream: &ShownUpstream) -> Value {
 }
 
 fn server(server: &ShownServer) -> Value {
-    let resolved = server.resolved.iter().map(|(address, meter)| {
+    let resolved = server.resolved.iter().map(|ShownPlace { address, meter, state }| {
         json!({
             "address": address,
             "requests": meter.sum(|meter| meter.requests.value()),
             "failures": meter.sum(|meter| meter.failures.value()),
             "active": meter.balance(|meter| meter.active.value()),
+            "available": state.is_available(),
+            "out": state.reasons(),
         })
     });
     json!({
@@ -48,6 +50,8 @@ fn server(server: &ShownServer) -> Value {
 mod tests {
     use super::*;
     use sluice_meter::Meters;
+    use sluice_net::Endpoint;
+    use sluice_upstream::{Bar, ClusterState};
 
     #[test]
     fn servers_are_shown_as_written_with_their_addresses() {
@@ -55,20 +59,24 @@ mod tests {
         let meter = meters.server("api", "10.0.0.1:80");
         meter.worker(0).requests.add(2);
         meter.worker(1).requests.add(3);
+        let place = Endpoint::Tcp("10.0.0.1:80".parse().unwrap());
+        let state = ClusterState::default().server(&place);
+        state.bar(Bar::Unhealthy);
         let shown = ShownUpstream {
             name: "api".to_owned(),
             meter: meters.upstream("api"),
             servers: vec![ShownServer {
                 address: "origin.test:80".to_owned(),
                 weight: 4,
-                resolved: vec![("10.0.0.1:80".to_owned(), meter)],
+                resolved: vec![ShownPlace { address: place.to_string(), meter, state }],
             }],
         };
         let json = upstream(&shown);
         assert_eq!(json["name"], "api");
         let server = &json["servers"][0];
         assert_eq!((&server["address"], &server["weight"]), (&json!("origin.test:80"), &json!(4)));
-        let expected = json!([{"address":"10.0.0.1:80","requests":5,"failures":0,"active":0}]);
+        let expected = json!([{"address":"10.0.0.1:80","requests":5,"failures":0,"active":0,
+            "available":false,"out":["unhealthy"]}]);
         assert_eq!(server["resolved"], expected);
     }
 }

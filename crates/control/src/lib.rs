@@ -17,6 +17,7 @@ mod limiters;
 mod memory;
 mod names;
 mod places;
+mod service;
 mod status;
 mod supervisor;
 #[cfg(test)]
@@ -26,7 +27,8 @@ mod voice;
 pub use admin::AdminPage;
 pub use document::{ConfigError, ConfigSource, Document, check};
 pub use flaw::Flaw;
-pub use status::{Phase, Shown, ShownListener, ShownServer, ShownUpstream, Status};
+pub use service::{Service, Unknown};
+pub use status::{Phase, Shown, ShownListener, ShownPlace, ShownServer, ShownUpstream, Status};
 pub use supervisor::{Failure, Launch, run};
 
 /// Version of the program.

@@ -11,7 +11,7 @@ use sluice_net::{Nanos, Stream, now};
 use crate::balance::Selection;
 use crate::retry::Budget;
 use crate::sticky::StickyTable;
-use crate::{Ask, ClusterPlan, ClusterSettings, Server};
+use crate::{Ask, Bar, ClusterPlan, ClusterSettings, Server};
 
 /// Servers, the rotation among them, and the plan they came from.
 #[derive(Debug)]
@@ -206,7 +206,11 @@ impl Cluster {
     /// Closes connections that were idle for too long, and counts those that are left.
     pub fn sweep(&self) {
         let mut idle = 0;
-        for server in &self.servers {
+        for (server, plan) in self.servers.iter().zip(&self.plan.servers) {
+            if plan.state.is_barred(Bar::Draining) {
+                // Whoever waits for the last request to end wants the connections gone too.
+                server.pool.clear();
+            }
             server.pool.sweep(self.plan.settings.idle_timeout);
             idle += server.pool.len();
         }

@@ -46,6 +46,19 @@ impl Bar {
             Self::Draining => 4,
         }
     }
+
+    /// Every reason there is.
+    const ALL: [Self; 3] = [Self::Unhealthy, Self::Ejected, Self::Draining];
+
+    /// The word for it, for those who ask.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Unhealthy => "unhealthy",
+            Self::Ejected => "ejected",
+            Self::Draining => "draining",
+        }
+    }
 }
 
 impl ClusterState {
@@ -102,6 +115,13 @@ impl ServerState {
         }
     }
 
+    /// Why the server is out, in words. Empty if it is not.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let standing = Bar::ALL.into_iter().filter(|&bar| self.is_barred(bar));
+        standing.map(|bar| bar.word().to_owned()).collect()
+    }
+
     /// When it came along or came back; `None` if it was there from the beginning.
     #[must_use]
     pub fn since(&self) -> Option<Nanos> {
@@ -136,6 +156,7 @@ mod tests {
         assert_eq!(cluster.changes(), 2, "the same reason twice is no change");
         server.lift(Bar::Ejected);
         assert!(!server.is_available() && server.is_barred(Bar::Draining));
+        assert_eq!(server.reasons(), ["draining"]);
         server.lift(Bar::Draining);
         assert!(server.is_available());
         assert_eq!(cluster.changes(), 4);

@@ -1,12 +1,14 @@
 //! What is in force, in the words of those who ask.
 
+use std::sync::Arc;
+
 use sluice_net::Endpoint;
 use sluice_net::process::wall_clock;
 
 use super::Supervisor;
 use crate::document::Document;
 use crate::places::places;
-use crate::status::{Shown, ShownListener, ShownServer, ShownUpstream};
+use crate::status::{Shown, ShownListener, ShownPlace, ShownServer, ShownUpstream};
 
 /// Where a browser or curl finds an address of ours.
 pub(super) fn url(endpoint: &Endpoint) -> String {
@@ -55,15 +57,22 @@ impl Supervisor {
                     weight: server.weight,
                     resolved: places(&server.address, &self.names)
                         .iter()
-                        .map(|place| place.endpoint.to_string())
-                        .map(|place| {
-                            let meter = meters.server(&upstream.name, &place);
-                            (place, meter)
-                        })
+                        .filter_map(|place| self.shown_place(&upstream.name, &place.endpoint))
                         .collect(),
                 })
                 .collect(),
         });
         upstreams.collect()
+    }
+
+    /// A place of an upstream as the plan in force knows it.
+    fn shown_place(&self, upstream: &str, place: &Endpoint) -> Option<ShownPlace> {
+        let plan = self.snapshot.clusters.iter().find(|plan| plan.name == upstream)?;
+        let server = plan.servers.iter().find(|server| server.endpoint == *place)?;
+        Some(ShownPlace {
+            address: place.to_string(),
+            meter: Arc::clone(&server.meter),
+            state: Arc::clone(&server.state),
+        })
     }
 }
