@@ -47,6 +47,7 @@ impl AdminSite {
                 name: page.path.to_owned(),
                 body_limit: 0,
                 admission: None,
+                mirror: None,
                 action: Action::Report(page.report),
                 meter: meters.route(page.path),
             })

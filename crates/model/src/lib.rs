@@ -12,6 +12,7 @@ mod header;
 mod listener;
 mod log;
 mod media;
+mod mirror;
 mod model;
 mod name;
 mod nearest;
@@ -37,6 +38,7 @@ mod yaml;
 pub use address::{Address, ServerAddress};
 pub use listener::{Limits, Listener, ListenerTimeout};
 pub use log::{AccessLog, Log};
+pub use mirror::Mirror;
 pub use model::{Admin, Model, Origin, Resolver};
 pub use overload::{Adaptive, Concurrency, ConcurrencyLimit, MemoryLimit, Overload};
 pub use pattern::{HostPattern, PathPattern, ValueMatch};
@@ -49,8 +51,8 @@ pub use schema::schema;
 pub use share::Share;
 pub use source::{Format, Source};
 pub use upstream::{
-    Balance, HashOn, Keepalive, Repeatable, Retry, RetryBudget, RetryCondition, Role, Server,
-    Sticky, Upstream, UpstreamTimeout,
+    Balance, HashOn, Hedge, Keepalive, Repeatable, Retry, RetryBudget, RetryCondition, Role,
+    Server, Sticky, Upstream, UpstreamTimeout,
 };
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 
 pub use balance::{Balance, HashOn};
 pub use patience::{Keepalive, UpstreamTimeout};
-pub use retry::{Repeatable, Retry, RetryBudget, RetryCondition};
+pub use retry::{Hedge, Repeatable, Retry, RetryBudget, RetryCondition};
 pub use server::{Role, Server};
 pub use sticky::Sticky;
 

@@ -28,6 +28,8 @@ pub struct Cluster {
     growing: Cell<(u64, Nanos)>,
     /// How often it was made, so that not every turn begins with the same server.
     builds: Cell<usize>,
+    /// Copies of requests under way.
+    copies: Cell<usize>,
     worker: usize,
 }
 
@@ -60,6 +62,7 @@ impl Cluster {
             builds: Cell::new(worker),
             selection: RefCell::new(selection),
             budget: plan.settings.retry.budget.map(Budget::new),
+            copies: Cell::new(0),
             worker,
         };
         cluster.note_build(changes);
@@ -113,6 +116,12 @@ impl Cluster {
         if let Some(budget) = &self.budget {
             budget.deposit();
         }
+    }
+
+    /// How many copies of requests are under way to here.
+    #[must_use]
+    pub const fn copies(&self) -> &Cell<usize> {
+        &self.copies
     }
 
     /// Whether one more retry fits into the budget; it is spent then. Counted if not.

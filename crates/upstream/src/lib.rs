@@ -20,7 +20,7 @@ mod visit;
 pub use ask::Ask;
 pub use cluster::Cluster;
 pub use plan::{BalanceRule, ClusterPlan, ClusterSettings, HashKey, Layout, Role, ServerPlan};
-pub use retry::{BudgetRule, Condition, Conditions, Repeatable, RetryPolicy};
+pub use retry::{BudgetRule, Condition, Conditions, HedgeRule, Repeatable, RetryPolicy};
 pub use server::Server;
 pub use state::{Bar, ClusterState, ServerState};
 pub use sticky::{SigningKey, StickyRule};

@@ -4,6 +4,7 @@ mod answer;
 mod balance;
 mod cluster;
 mod listener;
+mod mirror;
 mod retry;
 mod table;
 
@@ -18,6 +19,7 @@ use crate::flaw::Flaw;
 
 pub(crate) use cluster::cluster_plan;
 pub(crate) use listener::{connection_limits, endpoint, limits, timeouts};
+pub(crate) use mirror::mirror;
 pub(crate) use table::PreparedTable;
 
 /// A configuration of which everything but the world is known to work.
