@@ -81,7 +81,7 @@ fn upstreams_are_counted_by_server() {
     let server = |address: &str, weight: u32, requests: u32| {
         format!(
             "{{\"address\":\"{address}\",\"weight\":{weight},\"resolved\":[{{\"address\":\"{address}\",\
-             \"requests\":{requests},\"failures\":0,\"active\":0}}]}}"
+             \"requests\":{requests},\"failures\":0,\"active\":0,\"available\":true,\"out\":[]}}]}}"
         )
     };
     assert!(shown.contains("\"name\":\"api\",\"requests\":8,\"failures\":0"), "{shown}");

@@ -1,9 +1,11 @@
-//! Pages of the admin listener: what the program tells about itself to those who run it.
+//! Pages of the admin listener: what the program tells about itself to those who run it, and the few
+//! things it does for them.
 //!
 //! Each page is a [`Report`](sluice_engine::Report) of the engine: it is asked on the admin thread,
 //! reads what is at hand and never waits.
 
 mod config;
+mod drain;
 mod index;
 mod json;
 mod metrics;
@@ -12,14 +14,17 @@ mod upstreams;
 
 use std::sync::Arc;
 
-use sluice_control::{AdminPage, Status};
+use sluice_control::{AdminPage, Service, Status};
 use sluice_engine::{Report, ReportAnswer};
 use sluice_message::RequestHead;
+
+use drain::Switch;
 
 /// All pages, for [`sluice_control::Launch`].
 #[must_use]
 pub fn pages(status: &Arc<Status>) -> Vec<AdminPage> {
-    PAGES.iter().map(|(path, _, answer)| page(path, status, *answer)).collect()
+    let pages = PAGES.iter().map(|(path, _, answer)| page(path, status, *answer));
+    pages.chain(SWITCHES.iter().map(|(path, _, service)| switch(path, status, *service))).collect()
 }
 
 /// What a page says about the state of the program.
@@ -35,6 +40,20 @@ const PAGES: [(&str, &str, Say); 6] = [
     ("/upstreams", "upstreams, their servers and addresses", upstreams::upstreams),
 ];
 
+/// The pages that change something: path, what it does, and how.
+const SWITCHES: [(&str, &str, Service); 2] = [
+    (
+        "/upstreams/{name}/servers/{address}/drain",
+        "no more requests for a server; those under way end as they would",
+        Service::Drain,
+    ),
+    (
+        "/upstreams/{name}/servers/{address}/restore",
+        "the server takes part again",
+        Service::Restore,
+    ),
+];
+
 struct Page {
     status: Arc<Status>,
     say: Say,
@@ -47,5 +66,10 @@ impl Report for Page {
 }
 
 fn page(path: &'static str, status: &Arc<Status>, say: Say) -> AdminPage {
-    AdminPage { path, report: Arc::new(Page { status: Arc::clone(status), say }) }
+    AdminPage { method: "GET", path, report: Arc::new(Page { status: Arc::clone(status), say }) }
+}
+
+fn switch(path: &'static str, status: &Arc<Status>, service: Service) -> AdminPage {
+    let report = Arc::new(Switch { status: Arc::clone(status), service });
+    AdminPage { method: "POST", path, report }
 }

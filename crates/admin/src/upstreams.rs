@@ -32,11 +32,11 @@ fn server(server: &ShownServer) -> Value {
     let resolved = server.resolved.iter().map(|ShownPlace { address, meter, state }| {
         json!({
             "address": address,
-            "available": state.is_available(),
-            "out": state.reasons(),
             "requests": meter.sum(|meter| meter.requests.value()),
             "failures": meter.sum(|meter| meter.failures.value()),
             "active": meter.balance(|meter| meter.active.value()),
+            "available": state.is_available(),
+            "out": state.reasons(),
         })
     });
     json!({
@@ -75,8 +75,8 @@ mod tests {
         assert_eq!(json["name"], "api");
         let server = &json["servers"][0];
         assert_eq!((&server["address"], &server["weight"]), (&json!("origin.test:80"), &json!(4)));
-        let expected = json!([{"address":"10.0.0.1:80","available":false,
-            "out":["unhealthy: status 500"],"requests":5,"failures":0,"active":0}]);
+        let expected = json!([{"address":"10.0.0.1:80","requests":5,"failures":0,"active":0,
+            "available":false,"out":["unhealthy: status 500"]}]);
         assert_eq!(server["resolved"], expected);
     }
 }

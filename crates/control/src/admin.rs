@@ -15,7 +15,9 @@ use crate::estate::Place;
 
 /// A page of the admin listener.
 pub struct AdminPage {
-    /// Its path, exactly.
+    /// How it is asked; GET goes with HEAD.
+    pub method: &'static str,
+    /// Its path; segments in braces stand for any one.
     pub path: &'static str,
     /// What it says.
     pub report: Arc<dyn Report>,
@@ -32,9 +34,12 @@ impl AdminSite {
     pub(crate) fn build(pages: Vec<AdminPage>) -> Result<Self, BuildError> {
         let meters = Meters::new(1);
         let specs = pages.iter().map(|page| RouteSpec {
-            // HEAD goes with GET; everything else is answered with 405.
-            methods: vec!["GET".to_owned()],
-            ..RouteSpec::new(PathSpec::Exact(page.path.to_owned()))
+            // Everything else is answered with 405.
+            methods: vec![page.method.to_owned()],
+            ..RouteSpec::new(match page.path.contains('{') {
+                true => PathSpec::Template(page.path.to_owned()),
+                false => PathSpec::Exact(page.path.to_owned()),
+            })
         });
         let table = Table::build(specs.collect())?;
         let routes = pages.into_iter().map(|page| {
@@ -42,6 +47,7 @@ impl AdminSite {
                 name: page.path.to_owned(),
                 body_limit: 0,
                 admission: None,
+                mirror: None,
                 action: Action::Report(page.report),
                 meter: meters.route(page.path),
             })

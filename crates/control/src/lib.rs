@@ -20,6 +20,7 @@ mod lists;
 mod memory;
 mod names;
 mod places;
+mod service;
 mod status;
 mod supervisor;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use admin::AdminPage;
 pub use check::check;
 pub use document::{ConfigError, ConfigSource, Document};
 pub use flaw::Flaw;
+pub use service::{Service, Unknown};
 pub use status::{Phase, Shown, ShownListener, ShownPlace, ShownServer, ShownUpstream, Status};
 pub use supervisor::{Failure, Launch, run};
 

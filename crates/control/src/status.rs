@@ -1,7 +1,7 @@
 //! What the program can tell about itself, for those who ask.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use sluice_meter::{Meters, PerWorker, ServerMeter, UpstreamMeter};
@@ -9,6 +9,7 @@ use sluice_net::LogCounts;
 use sluice_upstream::ServerState;
 
 use crate::Document;
+use crate::voice::Voice;
 
 /// How far the program's life is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Status {
     /// Lines of the access log the meters know of: written, dropped.
     counted: Mutex<(u64, u64)>,
     shown: Mutex<Option<Arc<Shown>>>,
+    /// For what is done by those who ask.
+    voice: OnceLock<Voice>,
 }
 
 /// The configuration in force, as it is shown.
@@ -102,7 +105,20 @@ impl Status {
             log_counts: Arc::default(),
             counted: Mutex::default(),
             shown: Mutex::default(),
+            voice: OnceLock::new(),
         })
+    }
+
+    /// What is done from here on is said by this voice.
+    pub(crate) fn set_voice(&self, voice: Voice) {
+        // There is one for the life of the program.
+        let _ = self.voice.set(voice);
+    }
+
+    pub(crate) fn say(&self, text: &str) {
+        if let Some(voice) = self.voice.get() {
+            voice.say(text);
+        }
     }
 
     /// How far the program's life is.

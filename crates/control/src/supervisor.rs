@@ -102,6 +102,7 @@ fn start_and_serve(
         .map_err(|flaws| Failure::Config(ConfigError::Unusable(flaws)))?;
     let workers = launch.workers.or(model.workers).unwrap_or_else(cpus);
     let status = Status::new(workers);
+    status.set_voice(voice.clone());
     let site = AdminSite::build((launch.pages)(&status))
         .map_err(|error| Failure::Runtime(format!("error: admin pages: {error}\n")))?;
     let opened = Estate::default()

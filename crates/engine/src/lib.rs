@@ -23,6 +23,7 @@ mod proxy;
 mod redirect;
 mod shed;
 mod snapshot;
+mod spare;
 mod team;
 mod waiting;
 mod worker;
@@ -34,7 +35,7 @@ pub use guard::{ConnectionGuard, ConnectionLimits};
 pub use redirect::{Redirect, RedirectProblem};
 pub use shed::ConnectionCap;
 pub use snapshot::{
-    AccessLog, Action, ListenerPlan, Report, ReportAnswer, Route, RouteTable, Snapshot,
+    AccessLog, Action, ListenerPlan, Mirror, Report, ReportAnswer, Route, RouteTable, Snapshot,
     TrustedProxies,
 };
 pub use team::{Inbox, Member, team};

@@ -15,6 +15,7 @@ use crate::activity::Activity;
 use crate::coroutine::Crowd;
 use crate::fault_log::FaultLog;
 use crate::shed::Selection;
+use crate::spare::Spares;
 use crate::team::Member;
 use crate::{ListenerPlan, Snapshot};
 
@@ -53,6 +54,8 @@ pub(crate) struct Worker {
     pub(crate) meters: Arc<Meters>,
     pub(crate) fault_log: FaultLog,
     pub(crate) access: AccessBuffer,
+    /// For requests beside those of exchanges.
+    pub(crate) spares: Spares,
     date: RefCell<DateText>,
     /// Whom new connections are shared with.
     pub(crate) member: Member,
@@ -87,6 +90,7 @@ impl Worker {
             meters,
             fault_log,
             access: AccessBuffer::default(),
+            spares: Spares::default(),
             date: RefCell::new(DateText { second: u64::MAX, text: [0; 29] }),
             member,
             activity: Activity::default(),

@@ -1,7 +1,10 @@
 //! Passing a request to an origin and its answer back.
 
 mod attempt;
+mod hedge;
+mod mirror;
 mod patience;
+mod solo;
 mod tries;
 mod tunnel;
 mod upload;
@@ -13,10 +16,10 @@ use std::task::Poll;
 use sluice_conn::{Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
 use sluice_message::{BodyLength, Fault, FaultKind, Persistence, Retry};
 use sluice_upstream::Cluster;
-use sluice_wire::h1::Upgrade;
 
 use crate::exchange::{After, AnswerProgress, Exchange, Stop, exhausted};
 use crate::forward::{continue_introduction, set_host};
+use mirror::Outlook;
 use patience::Patience;
 use tunnel::wants_upgrade;
 use upload::Upload;
@@ -33,14 +36,25 @@ impl Exchange<'_, '_> {
         (receiver, sender): Halves<'_>,
     ) -> Result<After, Stop> {
         self.upstream.cluster = Some(Rc::clone(cluster));
-        let upgrade = self.prepare(cluster)?;
+        let upgrade = wants_upgrade(self.request);
+        self.introduce_client()?;
         let mut upload = Upload::new(self.request, body_limit);
+        let mut twin = match self.route.and_then(|route| route.mirror.as_ref()) {
+            None => None,
+            Some(mirror) => self.begin_twin(mirror, upgrade, &mut upload),
+        };
+        set_host(self.request, cluster.settings().host.as_deref()).map_err(|_| exhausted())?;
         let buffer = cluster.settings().retry.buffer;
         if buffer > 0 && self.may_repeat(cluster, Retry::IfIdempotent, &upload) {
             upload.keep(self.request.body, buffer);
         }
         let halves = (&mut *receiver, &mut *sender);
-        let stream = self.obtain_answer(cluster, upgrade, &mut upload, halves).await?;
+        let obtained = self.obtain_answer(cluster, upgrade, &mut upload, halves).await;
+        if let Some(waiting) = twin.take() {
+            let outlook = if obtained.is_ok() { Outlook::Open } else { Outlook::Over };
+            twin = self.advance_twin(waiting, &upload, outlook);
+        }
+        let stream = obtained?;
         self.remember_server(cluster);
         let mut upstream = Upstream::resume(stream, (receiver, sender), Reuse::Reused);
         let switched = self.response.status == 101;
@@ -51,6 +65,9 @@ impl Exchange<'_, '_> {
         };
         if let (false, Err(stop), Some(server)) = (switched, &relayed, &self.upstream.server) {
             cluster.on_blame(server, stop.fault);
+        }
+        if let Some(waiting) = twin {
+            self.advance_twin(waiting, &upload, Outlook::Over);
         }
         // Also what went through a tunnel or an answer that broke off.
         let count = cluster.meter();
@@ -77,9 +94,8 @@ impl Exchange<'_, '_> {
         }
     }
 
-    /// Makes the head what the origin is to see.
-    fn prepare(&mut self, cluster: &Cluster) -> Result<Upgrade, Fault> {
-        let upgrade = wants_upgrade(self.request);
+    /// Tells the origin in the head who the client is.
+    fn introduce_client(&mut self) -> Result<(), Fault> {
         let trusted = &self.scope.view.snapshot.trusted_proxies;
         let peer = self.connection.peer;
         let introduced = if !trusted.is_empty() && trusted.contains(peer) {
@@ -87,9 +103,7 @@ impl Exchange<'_, '_> {
         } else {
             self.connection.introduce(self.request)
         };
-        introduced.map_err(|_| exhausted())?;
-        set_host(self.request, cluster.settings().host.as_deref()).map_err(|_| exhausted())?;
-        Ok(upgrade)
+        introduced.map_err(|_| exhausted())
     }
 
     /// Passes the final answer on, while the rest of the request may still be going up.

@@ -112,8 +112,23 @@ pub struct Route {
     pub admission: Option<Admission>,
     /// What answers.
     pub action: Action,
+    /// Who gets copies of the requests.
+    pub mirror: Option<Mirror>,
     /// Counters.
     pub meter: Arc<PerWorker<RouteMeter>>,
+}
+
+/// Copies of a route's requests, for another upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mirror {
+    /// Who gets them; index into [`Snapshot::clusters`].
+    pub cluster: usize,
+    /// Share of the requests that are copied, in millionths.
+    pub share: u32,
+    /// Requests with more content, in bytes, are not copied.
+    pub body_limit: u64,
+    /// Copies under way, by each worker to each upstream, beyond which there are no more.
+    pub at_once: usize,
 }
 
 /// What answers a request.

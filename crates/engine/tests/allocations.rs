@@ -63,6 +63,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
     let answer =
         Answer::new(200, [("content-type", "text/plain")], b"Hello, World!".to_vec()).unwrap();
     let route = Route {
+        mirror: None,
         name: "hello".into(),
         body_limit: 1024,
         admission: None,

@@ -72,6 +72,12 @@ metrics! {
         "Bytes of requests, heads included.";
     ROUTE_SENT = Counter "sluice_route_sent_bytes_total" ["route"]
         "Bytes of responses, heads included.";
+    ROUTE_MIRRORED = Counter "sluice_route_mirrored_total" ["route"]
+        "Requests copied to another upstream. The series about copies are there for routes with `mirror` alone.";
+    ROUTE_MIRROR_SKIPPED = Counter "sluice_route_mirror_skipped_total" ["route"]
+        "Requests not copied although it was their turn: too much content, an upgrade, or too many copies under way.";
+    ROUTE_MIRROR_FAILURES = Counter "sluice_route_mirror_failures_total" ["route"]
+        "Copies that got no response.";
     CONCURRENCY_LIMIT = Gauge "sluice_concurrency_limit" ["route"]
         "Requests that may be under way; the route (all) stands for the limit of all routes together.";
     CONCURRENCY_ACTIVE = Gauge "sluice_concurrency_active_requests" ["route"]
@@ -86,6 +92,10 @@ metrics! {
         "Requests sent again after a fault, or after an answer that calls for it.";
     UPSTREAM_RETRIES_REFUSED = Counter "sluice_upstream_retry_budget_exhausted_total" ["upstream"]
         "Requests not sent again because the budget for retries was spent.";
+    UPSTREAM_HEDGES = Counter "sluice_upstream_hedges_total" ["upstream"]
+        "Requests sent to another server beside one that took long.";
+    UPSTREAM_HEDGES_WON = Counter "sluice_upstream_hedges_won_total" ["upstream"]
+        "Such requests whose answer came first.";
     UPSTREAM_CONNECTS = Counter "sluice_upstream_connects_total" ["upstream"]
         "Connections opened.";
     UPSTREAM_CONNECT_FAILURES = Counter "sluice_upstream_connect_failures_total" ["upstream"]

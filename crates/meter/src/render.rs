@@ -122,6 +122,19 @@ impl Meters {
             let bytes = meter.sum(|meter| meter.sent_bytes.value());
             page.sample(metric::ROUTE_SENT.name, &[("route", name)], bytes);
         }
+        type Read = fn(&RouteMeter) -> u64;
+        let copies: [(&Metric, Read); 3] = [
+            (&metric::ROUTE_MIRRORED, |meter| meter.mirrored.value()),
+            (&metric::ROUTE_MIRROR_SKIPPED, |meter| meter.mirror_skipped.value()),
+            (&metric::ROUTE_MIRROR_FAILURES, |meter| meter.mirror_failures.value()),
+        ];
+        for (metric, read) in copies {
+            page.family(metric);
+            let copied = |meter: &RouteMeter| meter.mirror_candidates.value();
+            for (name, meter) in routes.iter().filter(|(_, meter)| meter.sum(copied) > 0) {
+                page.sample(metric.name, &[("route", name)], meter.sum(read));
+            }
+        }
     }
 
     fn render_limits(&self, page: &mut Page<'_>) {
@@ -164,6 +177,8 @@ impl Meters {
         counter(page, &metric::UPSTREAM_REQUESTS, |meter| meter.requests.value());
         counter(page, &metric::UPSTREAM_RETRIES, |meter| meter.retries.value());
         counter(page, &metric::UPSTREAM_RETRIES_REFUSED, |meter| meter.retries_refused.value());
+        counter(page, &metric::UPSTREAM_HEDGES, |meter| meter.hedges.value());
+        counter(page, &metric::UPSTREAM_HEDGES_WON, |meter| meter.hedges_won.value());
         counter(page, &metric::UPSTREAM_CONNECTS, |meter| meter.connects.value());
         counter(page, &metric::UPSTREAM_CONNECT_FAILURES, |meter| meter.connect_failures.value());
         counter(page, &metric::UPSTREAM_REUSES, |meter| meter.reuses.value());

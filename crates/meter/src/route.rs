@@ -49,6 +49,14 @@ pub struct RouteMeter {
     pub received_bytes: Counter,
     /// Bytes of responses, heads included.
     pub sent_bytes: Counter,
+    /// Requests of which some are copied to another upstream.
+    pub mirror_candidates: Counter,
+    /// Requests copied.
+    pub mirrored: Counter,
+    /// Requests not copied although it was their turn.
+    pub mirror_skipped: Counter,
+    /// Copies that got no response.
+    pub mirror_failures: Counter,
 }
 
 impl RouteMeter {

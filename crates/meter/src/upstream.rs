@@ -13,6 +13,10 @@ pub struct UpstreamMeter {
     pub retries: Counter,
     /// Requests not sent again because the budget for it was spent.
     pub retries_refused: Counter,
+    /// Tries made beside a slow one.
+    pub hedges: Counter,
+    /// Such tries that were the first to answer.
+    pub hedges_won: Counter,
     /// Connections opened.
     pub connects: Counter,
     /// Connections that could not be opened.

@@ -12,6 +12,7 @@ mod header;
 mod listener;
 mod log;
 mod media;
+mod mirror;
 mod model;
 mod name;
 mod nearest;
@@ -38,6 +39,7 @@ mod yaml;
 pub use address::{Address, ServerAddress};
 pub use listener::{Limits, Listener, ListenerTimeout};
 pub use log::{AccessLog, Log};
+pub use mirror::Mirror;
 pub use model::{Admin, Model, Origin, Resolver};
 pub use overload::{Adaptive, Concurrency, ConcurrencyLimit, MemoryLimit, Overload};
 pub use pattern::{HostPattern, PathPattern, ValueMatch};
@@ -50,8 +52,9 @@ pub use schema::schema;
 pub use share::Share;
 pub use source::{Format, Source};
 pub use upstream::{
-    Balance, Ejection, HashOn, Health, HealthRequest, InitialHealth, Keepalive, Repeatable, Retry,
-    RetryBudget, RetryCondition, Role, Server, Sticky, Upstream, UpstreamTimeout, parse_servers,
+    Balance, Ejection, HashOn, Health, HealthRequest, Hedge, InitialHealth, Keepalive, Repeatable,
+    Retry, RetryBudget, RetryCondition, Role, Server, Sticky, Upstream, UpstreamTimeout,
+    parse_servers,
 };
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::address::parse_network;
 use crate::fields::Fields;
 use crate::header::{is_token, parse_field_name, parse_method};
 use crate::listener::Listener;
+use crate::mirror::{MIRROR, Mirror, read_mirror};
 use crate::name::parse_name;
 use crate::nearest::suggestion;
 use crate::overload::{CONCURRENCY, Concurrency, ConcurrencyLimit, read_concurrency};
@@ -49,6 +50,8 @@ pub struct Route {
     pub concurrency: Option<Concurrency>,
     /// What is done with the request.
     pub action: Action,
+    /// Who gets a copy of it.
+    pub mirror: Option<Mirror>,
 }
 
 /// What is done with a request.
@@ -172,6 +175,13 @@ pub(crate) static ROUTE: Section = Section {
                   address of one server: `\"http://127.0.0.1:9001\"`.",
         },
         Key {
+            name: "mirror",
+            kind: Kind::Short("upstream name or server address", &MIRROR),
+            preset: Preset::Absent("nobody"),
+            doc: "Who gets copies of requests that `proxy` passes on; their answers are thrown \
+                  away.",
+        },
+        Key {
             name: "health",
             kind: Kind::Flag,
             preset: Preset::Absent("another action"),
@@ -222,13 +232,16 @@ fn read_route(
         body_limit: fields.size("body_limit"),
         concurrency: read_concurrency(fields),
         action: Action::Health,
+        mirror: None,
     };
     for key in ["listener", "host", "method", "client"] {
         refuse_empty(fields, key);
     }
-    let action = read_action(fields, roster)?;
+    let action = read_action(fields, roster);
+    let mirror = read_mirror(fields, roster);
+    let action = action?;
     check_concurrency(fields, route.concurrency.as_ref(), &action);
-    Some(Route { action, ..route })
+    Some(Route { action, mirror, ..route })
 }
 
 /// An empty list would read as "all", the opposite of what it looks like.

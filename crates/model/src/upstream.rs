@@ -27,7 +27,7 @@ pub use ejection::Ejection;
 pub use health::{Health, HealthRequest, InitialHealth};
 pub use list::parse_servers;
 pub use patience::{Keepalive, UpstreamTimeout};
-pub use retry::{Repeatable, Retry, RetryBudget, RetryCondition};
+pub use retry::{Hedge, Repeatable, Retry, RetryBudget, RetryCondition};
 pub use server::{Role, Server};
 pub use sticky::Sticky;
 

@@ -12,7 +12,7 @@ use sluice_net::{Endpoint, Nanos, Stream, now};
 use crate::balance::Selection;
 use crate::retry::Budget;
 use crate::sticky::StickyTable;
-use crate::{Ask, ClusterPlan, ClusterSettings, Server, ServerPlan};
+use crate::{Ask, Bar, ClusterPlan, ClusterSettings, Server, ServerPlan};
 
 /// Servers, the rotation among them, and the plan they came from.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub struct Cluster {
     growing: Cell<(u64, Nanos)>,
     /// How often it was made, so that not every turn begins with the same server.
     builds: Cell<usize>,
+    /// Copies of requests under way.
+    copies: Cell<usize>,
     worker: usize,
 }
 
@@ -62,6 +64,7 @@ impl Cluster {
             builds: Cell::new(worker),
             selection: RefCell::new(selection),
             budget: plan.settings.retry.budget.map(Budget::new),
+            copies: Cell::new(0),
             worker,
         };
         cluster.note_build(changes);
@@ -111,6 +114,12 @@ impl Cluster {
         if let Some(budget) = &self.budget {
             budget.deposit();
         }
+    }
+
+    /// How many copies of requests are under way to here.
+    #[must_use]
+    pub const fn copies(&self) -> &Cell<usize> {
+        &self.copies
     }
 
     /// Whether one more retry fits into the budget; it is spent then. Counted if not.
@@ -223,7 +232,11 @@ impl Cluster {
     /// Closes connections that were idle for too long, and counts those that are left.
     pub fn sweep(&self) {
         let mut idle = 0;
-        for server in &self.servers {
+        for (server, plan) in self.servers.iter().zip(&self.plan.servers) {
+            if plan.state.is_barred(Bar::Draining) {
+                // Whoever waits for the last request to end wants the connections gone too.
+                server.pool.clear();
+            }
             server.pool.sweep(self.plan.settings.idle_timeout);
             idle += server.pool.len();
         }

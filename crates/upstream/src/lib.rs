@@ -25,7 +25,7 @@ pub use health::{
     Tone, watch_health,
 };
 pub use plan::{BalanceRule, ClusterPlan, ClusterSettings, HashKey, Layout, Role, ServerPlan};
-pub use retry::{BudgetRule, Condition, Conditions, Repeatable, RetryPolicy};
+pub use retry::{BudgetRule, Condition, Conditions, HedgeRule, Repeatable, RetryPolicy};
 pub use server::Server;
 pub use state::{Bar, ClusterState, ServerState};
 pub use sticky::{SigningKey, StickyRule};

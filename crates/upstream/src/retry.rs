@@ -21,6 +21,17 @@ pub struct RetryPolicy {
     pub budget: Option<BudgetRule>,
     /// Bytes of a request's content that are kept for another try.
     pub buffer: usize,
+    /// When another server is asked beside a slow one.
+    pub hedge: Option<HedgeRule>,
+}
+
+/// When another server is asked beside a slow one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HedgeRule {
+    /// How long those asked so far may take.
+    pub after: Duration,
+    /// How many are asked beside the first, at most.
+    pub most: u32,
 }
 
 /// Which requests may reach a server twice.

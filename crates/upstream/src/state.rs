@@ -260,6 +260,7 @@ mod tests {
         assert_eq!(meter.balance(|meter| meter.bars.value()), 2);
         server.lift(Bar::Ejected);
         assert!(!server.is_available() && server.is_barred(Bar::Draining));
+        assert_eq!(server.reasons(), ["draining"]);
         server.lift(Bar::Draining);
         assert!(server.is_available());
         assert_eq!(cluster.changes(), 4);

@@ -5,6 +5,7 @@ mod balance;
 mod cluster;
 mod health;
 mod listener;
+mod mirror;
 mod retry;
 mod table;
 
@@ -19,6 +20,7 @@ use crate::flaw::Flaw;
 
 pub(crate) use cluster::cluster_plan;
 pub(crate) use listener::{connection_limits, endpoint, limits, timeouts};
+pub(crate) use mirror::mirror;
 pub(crate) use table::PreparedTable;
 
 /// A configuration of which everything but the world is known to work.

@@ -1,7 +1,7 @@
 //! When requests are tried again, in the words of those who do it.
 
 use sluice_model::{Repeatable as ModelRepeatable, Retry, RetryCondition};
-use sluice_upstream::{BudgetRule, Condition, Conditions, Repeatable, RetryPolicy};
+use sluice_upstream::{BudgetRule, Condition, Conditions, HedgeRule, Repeatable, RetryPolicy};
 
 pub(super) fn retry_policy(retry: &Retry) -> RetryPolicy {
     let on = retry.on.iter().fold(Conditions::default(), |on, condition| match *condition {
@@ -25,5 +25,6 @@ pub(super) fn retry_policy(retry: &Retry) -> RetryPolicy {
             .as_ref()
             .map(|budget| BudgetRule { share: budget.share.0, minimum: budget.minimum }),
         buffer: usize::try_from(retry.buffer).unwrap_or(usize::MAX),
+        hedge: retry.hedge.as_ref().map(|hedge| HedgeRule { after: hedge.after, most: hedge.most }),
     }
 }

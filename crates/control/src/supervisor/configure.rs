@@ -10,7 +10,8 @@ use sluice_net::process::{cpus, monotonic_micros};
 use super::shown::url;
 use super::{Failure, Supervisor};
 use crate::compile::{
-    Prepared, PreparedAction, PreparedTable, connection_limits, endpoint, limits, prepare, timeouts,
+    Prepared, PreparedAction, PreparedTable, connection_limits, endpoint, limits, mirror, prepare,
+    timeouts,
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
@@ -164,6 +165,7 @@ impl Supervisor {
                 body_limit: route.body_limit.unwrap_or(u64::MAX),
                 admission: self.limiters.admission(route),
                 action: action(prepared),
+                mirror: route.mirror.as_ref().map(mirror),
                 meter: self.status.meters().route(&route.name),
             })
         };

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use sluice_conn::{Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, Retry, Syntax};
-use sluice_net::{Nanos, Stream, now};
+use sluice_net::{Deadline, Nanos, Stream, now};
 use sluice_upstream::{Cluster, Server, Visit};
 use sluice_wire::h1::Upgrade;
 
@@ -17,7 +17,10 @@ use super::upload::{Upload, Waiting};
 use crate::exchange::{Exchange, Stop};
 
 /// Interim answers passed on per request; an origin that sends more is broken.
-const INTERIMS: u32 = 64;
+pub(super) const INTERIMS: u32 = 64;
+
+/// Nobody is there to be asked.
+pub(super) const NO_SERVER: Fault = Fault::upstream(FaultKind::NoServer, Retry::Never);
 
 impl Exchange<'_, '_> {
     /// Asks servers until one answers, as often as the retry policy allows.
@@ -28,19 +31,33 @@ impl Exchange<'_, '_> {
         upload: &mut Upload,
         (receiver, sender): Halves<'_>,
     ) -> Result<Stream, Stop> {
-        let no_server = Fault::upstream(FaultKind::NoServer, Retry::Never);
         let policy = &cluster.settings().retry;
         cluster.on_request();
-        let mut server = self.choose(cluster, &[]).ok_or(no_server)?;
+        let mut server = self.choose(cluster, &[]).ok_or(NO_SERVER)?;
         let mut reuse = Reuse::Reused;
         let mut tries = Tries::new(policy.attempts);
+        let hedge = self.hedge_rule(cluster, upgrade);
         loop {
             self.upstream.server = Some(Visit::new(cluster, &server));
             self.upstream.attempts += 1;
             let halves = (&mut *receiver, &mut *sender);
-            let place = (&**cluster, &*server);
-            let tried = self.try_server(place, (&mut reuse, upgrade), upload, halves);
-            match tried.await {
+            let tried = match hedge {
+                None => {
+                    let place = (&**cluster, &*server);
+                    self.try_server(place, (&mut reuse, upgrade), upload, halves).await
+                }
+                Some(rule) => {
+                    let race = self.race((cluster, rule), &server, &mut tries, halves);
+                    let won = Box::pin(race).await;
+                    if let Some(visit) = &self.upstream.server {
+                        server = Rc::clone(visit);
+                    }
+                    reuse = Reuse::Fresh;
+                    upload.finish();
+                    won
+                }
+            };
+            match tried {
                 Ok(stream) => {
                     if !policy.on.has_status(self.response.status)
                         || !self.may_repeat(cluster, Retry::IfIdempotent, upload)
@@ -100,7 +117,8 @@ impl Exchange<'_, '_> {
             }
             None => {
                 *reuse = Reuse::Fresh;
-                Upstream::new(self.connect(cluster, server).await?, halves, Reuse::Fresh)
+                let fresh = connect(cluster, server, self.downstream.deadline).await?;
+                Upstream::new(fresh, halves, Reuse::Fresh)
             }
         };
         cluster.meter().requests.increment();
@@ -113,26 +131,6 @@ impl Exchange<'_, '_> {
         self.upstream.nanos = Some(nanos);
         cluster.on_response(server, self.response.status, nanos);
         Ok(upstream.stream)
-    }
-
-    pub(super) async fn connect(
-        &self,
-        cluster: &Cluster,
-        server: &Server,
-    ) -> Result<Stream, Fault> {
-        let settings = cluster.settings();
-        let limit = settings.connect_timeout;
-        let limit = settings.retry.try_timeout.map_or(limit, |all| all.min(limit));
-        match server.connect(self.downstream.deadline, limit).await {
-            Ok(stream) => {
-                cluster.meter().connects.increment();
-                Ok(stream)
-            }
-            Err(fault) => {
-                cluster.meter().connect_failures.increment();
-                Err(fault)
-            }
-        }
     }
 
     /// Sends the request and waits for a final head, until `end` at most; interim ones are passed on.
@@ -185,5 +183,26 @@ impl Exchange<'_, '_> {
             self.downstream.send_interim(self.response);
         }
         Err(Fault::upstream(FaultKind::Malformed(Syntax::StatusLine), Retry::Never).into())
+    }
+}
+
+/// Opens a connection, within what one try may take.
+pub(super) async fn connect(
+    cluster: &Cluster,
+    server: &Server,
+    deadline: &Deadline,
+) -> Result<Stream, Fault> {
+    let settings = cluster.settings();
+    let limit = settings.connect_timeout;
+    let limit = settings.retry.try_timeout.map_or(limit, |all| all.min(limit));
+    match server.connect(deadline, limit).await {
+        Ok(stream) => {
+            cluster.meter().connects.increment();
+            Ok(stream)
+        }
+        Err(fault) => {
+            cluster.meter().connect_failures.increment();
+            Err(fault)
+        }
     }
 }

@@ -92,6 +92,18 @@ impl Exchange<'_, '_> {
         Some(next)
     }
 
+    /// A server that nobody was asked at for this request, if policy and budget allow one more try.
+    pub(super) fn other_server(&self, cluster: &Cluster, tries: &mut Tries) -> Option<Rc<Server>> {
+        let left = tries.left.checked_sub(1)?;
+        let other = self.choose(cluster, &tries.tried)?;
+        if tries.tried.iter().any(|tried| Rc::ptr_eq(tried, &other)) {
+            return None;
+        }
+        cluster.spend_retry()?;
+        tries.left = left;
+        Some(other)
+    }
+
     /// One that was not asked yet; else one that was not asked last; else the same again. None that
     /// wants to be left alone.
     fn choose_again(&self, cluster: &Cluster, tries: &Tries) -> Option<Rc<Server>> {

@@ -5,8 +5,8 @@ mod kept;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use sluice_conn::{Downstream, Relay, RelayFault, Upstream};
-use sluice_message::{BodyLength, Fault, FaultKind, RequestHead};
+use sluice_conn::{Downstream, Receiver, Relay, RelayFault, Upstream};
+use sluice_message::{BodyLength, Fault, FaultKind, Fields, RequestHead};
 
 use kept::{Kept, Passed};
 
@@ -18,6 +18,8 @@ pub(super) struct Upload {
     limit: u64,
     /// Content that came so far, if it is kept.
     kept: Option<Box<Kept>>,
+    /// Content up to this size is wanted for a copy of the request.
+    copy_limit: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,16 @@ pub(super) enum UploadState {
     /// No more goes to the origin: it takes none, or there is none it may be given. Its answer may be
     /// on its way all the same.
     Refused(FaultKind),
+}
+
+/// What of a request's content there is.
+pub(super) enum Gathered {
+    /// All of it.
+    Whole(Vec<u8>, Option<Fields>),
+    /// More may come.
+    Part,
+    /// It is not kept: there is too much of it.
+    Nothing,
 }
 
 impl UploadState {
@@ -75,10 +87,11 @@ impl Waiting {
 
 impl Upload {
     pub(super) fn new(request: &RequestHead, limit: u64) -> Self {
-        Self { state: UploadState::first(request), begun: false, limit, kept: None }
+        Self { state: UploadState::first(request), begun: false, limit, kept: None, copy_limit: 0 }
     }
 
-    /// From now on content is kept while it goes up, as long as it is no more than `most` bytes.
+    /// From now on content is kept while it goes up, as long as it is no more than `most` bytes, so that
+    /// it can be sent again.
     #[cold]
     pub(super) fn keep(&mut self, length: BodyLength, most: usize) {
         let fits = match length {
@@ -87,8 +100,34 @@ impl Upload {
             BodyLength::Empty | BodyLength::UntilClose => false,
         };
         if fits && self.state == UploadState::Running {
-            self.kept = Some(Box::new(Kept::new(most)));
+            self.kept.get_or_insert_with(|| Box::new(Kept::new(most, most))).allow_again(most);
         }
+    }
+
+    /// From now on content is kept while it goes up, as long as it is no more than `most` bytes, for a
+    /// copy of the request. Whether the request itself can be repeated does not depend on it.
+    pub(super) fn copy(&mut self, most: usize) {
+        if self.state == UploadState::Running {
+            self.copy_limit = most;
+            self.kept = Some(Box::new(Kept::new(most, 0)));
+        }
+    }
+
+    /// The content for a copy, with its trailers that are still in the client's half.
+    pub(super) fn copied(&self, client: &Receiver) -> Gathered {
+        match &self.kept {
+            None => Gathered::Nothing,
+            Some(kept) if kept.exceeds(self.copy_limit) => Gathered::Nothing,
+            Some(kept) => match kept.whole(self.copy_limit) {
+                Some(content) => Gathered::Whole(content.to_vec(), client.trailers().cloned()),
+                None => Gathered::Part,
+            },
+        }
+    }
+
+    /// A request without content was sent beside this.
+    pub(super) const fn finish(&mut self) {
+        self.state = UploadState::Done;
     }
 
     /// For another try, which happens only before any content is gone: the head waits in the output
@@ -106,8 +145,8 @@ impl Upload {
     }
 
     /// Some content left the client's input and was not kept: the request cannot be sent again.
-    pub(super) const fn is_gone(&self) -> bool {
-        self.begun && self.kept.is_none()
+    pub(super) fn is_gone(&self) -> bool {
+        self.begun && !self.kept.as_ref().is_some_and(|kept| kept.is_repeatable())
     }
 
     pub(super) fn is_done(&self) -> bool {

@@ -173,6 +173,10 @@ fn busy_meters() -> Arc<Meters> {
     meters.upstream("main").worker(0).idle.decrement();
     meters.server("main", "127.0.0.1:9002").worker(0).bars.add(2);
     meters.route("idle");
+    for worker in [0, 1] {
+        meters.route(HOSTILE).worker(worker).mirror_candidates.increment();
+        meters.route(HOSTILE).worker(worker).mirrored.increment();
+    }
     meters.reloads_ok.increment();
     meters
 }
@@ -200,6 +204,8 @@ fn the_page_is_well_formed_and_adds_workers_up() {
         ("sluice_route_duration_seconds_bucket", &[("route", "main"), ("le", "0.1")], 3.0),
         ("sluice_route_duration_seconds_bucket", &[("route", "main"), ("le", "10")], 3.0),
         ("sluice_route_received_bytes_total", &[("route", "main")], 40.0),
+        ("sluice_route_mirrored_total", &[("route", HOSTILE)], 2.0),
+        ("sluice_route_mirror_skipped_total", &[("route", HOSTILE)], 0.0),
         ("sluice_upstream_idle_connections", &[("upstream", "main")], 3.0),
         ("sluice_upstream_failures_total", &[("reason", "connect_failed")], 4.0),
         ("sluice_server_requests_total", &[("server", "127.0.0.1:9001")], 4.0),
@@ -221,6 +227,8 @@ fn the_page_is_well_formed_and_adds_workers_up() {
     for (name, labels, expected) in cases {
         assert_eq!(value(&samples, name, labels), Some(*expected), "{name} {labels:?}");
     }
+    let none = value(&samples, "sluice_route_mirrored_total", &[("route", "main")]);
+    assert_eq!(none, None, "it has no mirror");
 }
 
 #[test]

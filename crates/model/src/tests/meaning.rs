@@ -72,6 +72,7 @@ fn defaults_are_filled_in() {
                 per_try_timeout: None,
                 budget: None,
                 buffer: 0,
+                hedge: None,
             },
             health: None,
             ejection: None,
@@ -90,6 +91,7 @@ fn defaults_are_filled_in() {
             body_limit: Some(104_857_600),
             concurrency: None,
             action: Action::Proxy(Proxy { upstream: 0 }),
+            mirror: None,
         }],
         warnings: vec![],
     };
@@ -430,6 +432,7 @@ fn routes_arrive() {
                 retry_after: seconds(2),
             }),
             action: Action::Proxy(Proxy { upstream: 0 }),
+            mirror: None,
         }
     );
     assert_eq!(routes[1].path, PathPattern::Regex(text("^/v[0-9]+/")));
@@ -611,7 +614,9 @@ fn retries_arrive() {
             "upstream.a = {{ servers = 'h:1', retry = {{ {text} }} }}\nroute = [{{ proxy = 'a' }}]"
         );
         let model = toml(&with_rest(&text)).unwrap_or_else(|problems| panic!("{problems}"));
-        let expected = Retry { attempts: 1, on, repeatable, per_try_timeout, budget, buffer };
+        let hedge = None;
+        let expected =
+            Retry { attempts: 1, on, repeatable, per_try_timeout, budget, buffer, hedge };
         assert_eq!(model.upstreams[0].retry, expected, "{text}");
         assert!(model.warnings.is_empty(), "{text}");
     }
@@ -659,4 +664,52 @@ fn the_key_of_sticky_cookies_comes_from_outside_and_shows_itself_nowhere() {
     assert_eq!(upstream.slow_start, Some(seconds(30)));
     assert!(!format!("{upstream:?}").contains("0123456789abcdef"));
     assert_eq!(upstream.sticky.unwrap().key.as_deref(), Some("0123456789abcdef"));
+}
+
+#[test]
+fn hedges_arrive() {
+    let text = |retry: &str| {
+        with_rest(&format!(
+            "upstream.a = {{ servers = 'h:1', {retry} }}\nroute = [{{ proxy = 'a' }}]"
+        ))
+    };
+    let model = toml(&text("retry.hedge = { after = '50ms' }")).unwrap();
+    let expected = Hedge { after: Duration::from_millis(50), most: 1 };
+    assert_eq!(model.upstreams[0].retry.hedge, Some(expected));
+    let model = toml(&text("retry.hedge = { after = '1s', most = 3 }")).unwrap();
+    assert_eq!(model.upstreams[0].retry.hedge, Some(Hedge { after: seconds(1), most: 3 }));
+    let warnings = toml(&text("retry = { attempts = 0, hedge.after = '1s' }")).unwrap().warnings;
+    assert!(warnings[0].message.contains("`attempts` is 0"), "{warnings:?}");
+}
+
+#[test]
+fn mirrors_arrive() {
+    let rows = [
+        ("", None),
+        ("mirror = 'b'", Some((1, 1_000_000, 64 << 10, 100))),
+        ("mirror = { to = 'b', share = '10%' }", Some((1, 100_000, 64 << 10, 100))),
+        (
+            "mirror = { to = '127.0.0.1:7', body_limit = 0, at_once = 5 }",
+            Some((2, 1_000_000, 0, 5)),
+        ),
+    ];
+    for (mirror, expected) in rows {
+        let text = format!(
+            "upstream.a.servers = 'h:1'\nupstream.b.servers = 'h:2'\n[[route]]\nproxy = 'a'\n{mirror}"
+        );
+        let model = toml(&with_rest(&text)).unwrap_or_else(|problems| panic!("{problems}"));
+        let expected = expected.map(|(upstream, share, body_limit, at_once)| Mirror {
+            upstream,
+            share: Share(share),
+            body_limit,
+            at_once,
+        });
+        assert_eq!(model.routes[0].mirror, expected, "{mirror}");
+    }
+    let alone = with_rest("[[route]]\nrespond = 'x'\nmirror = 'h:1'");
+    let problems = toml(&alone).unwrap_err();
+    assert!(
+        problems.list[0].message.contains("only requests that go to an upstream"),
+        "{problems}"
+    );
 }

@@ -212,6 +212,7 @@ fn of_the_rest() {
         ("upstream.a = { servers = \"h:1\", balance = \"robin\" }", "4:43 cannot be \"robin\""),
         ("upstream.a = { servers = \"h:1\", host = \"a b\" }", "4:40 \"a b\" is not a host"),
         ("upstream.a = { servers = \"h:1\", retry.attempts = 101 }", "4:50 `attempts` must be"),
+        ("upstream.a = { servers = \"h:1\", retry.hedge = {} }", "4:39 `after` is missing"),
         (
             "upstream.a = { servers = \"h:1\", retry.on = \"200\" }",
             "4:44 \"200\" is nothing to try",

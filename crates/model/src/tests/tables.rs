@@ -224,6 +224,8 @@ fn every_unknown_key_is_refused_everywhere() {
         "upstream.a = { servers = 'h:1', retry.budget.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', health = { path = '/', zzzzzzz = 1 } }",
         "upstream.a = { servers = 'h:1', ejection.zzzzzzz = 1 }",
+        "upstream.a = { servers = 'h:1', retry.hedge.zzzzzzz = 1 }",
+        "route = [{ proxy = 'h:1', mirror.zzzzzzz = 1 }]",
         "route = [{ health = true, zzzzzzz = 1 }]",
         "route = [{ respond.zzzzzzz = 1 }]",
         "route = [{ redirect = { to = '/', zzzzzzz = 1 } }]",

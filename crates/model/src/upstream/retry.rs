@@ -22,6 +22,17 @@ pub struct Retry {
     pub budget: Option<RetryBudget>,
     /// Bytes of content that are kept for another try; 0 = none.
     pub buffer: u64,
+    /// When another server is asked beside a slow one; `None` = never.
+    pub hedge: Option<Hedge>,
+}
+
+/// When another server is asked beside a slow one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hedge {
+    /// How long those asked so far may take.
+    pub after: Duration,
+    /// How many are asked beside the first.
+    pub most: u32,
 }
 
 /// Something a try can come to.
@@ -104,6 +115,13 @@ pub(super) static RETRY: Section = Section {
             doc: "Content of a request up to this size is kept while it goes up, so that it can \
                   be sent again. Larger content streams and is sent once.",
         },
+        Key {
+            name: "hedge",
+            kind: Kind::Table(&HEDGE),
+            preset: Preset::Absent("never"),
+            doc: "Asks another server beside one that takes long, for requests without content \
+                  that change nothing (GET, HEAD, OPTIONS, TRACE).",
+        },
     ],
 };
 
@@ -126,6 +144,27 @@ static BUDGET: Section = Section {
     ],
 };
 
+static HEDGE: Section = Section {
+    name: "upstream.retry.hedge",
+    doc: "When another server is asked beside a slow one. The first answer is passed on, the other \
+          request is given up. Each counts as one of the `attempts`, and against the `budget`.",
+    keys: &[
+        Key {
+            name: "after",
+            kind: Kind::Duration { min: MOMENT, max: YEAR },
+            preset: Preset::Required,
+            doc: "How long a server may take until the head of its answer before the next one is \
+                  asked too. Choose a time that few answers take.",
+        },
+        Key {
+            name: "most",
+            kind: Kind::Integer { min: 1, max: 10, word: None },
+            preset: Preset::Value("1"),
+            doc: "How many servers are asked beside the first.",
+        },
+    ],
+};
+
 pub(super) fn read_retry(fields: &Fields<'_, '_>) -> Retry {
     let retry = fields.table("retry");
     let attempts = retry.integer("attempts").and_then(|it| u32::try_from(it).ok());
@@ -142,6 +181,11 @@ pub(super) fn read_retry(fields: &Fields<'_, '_>) -> Retry {
         per_try_timeout
     });
     let budget = read_budget(&retry.table("budget"));
+    let hedge = read_hedge(&retry.table("hedge"));
+    if let Some(entry) = retry.written("hedge").filter(|_| attempts == Some(0)) {
+        let message = "no other server is asked beside a slow one: `attempts` is 0";
+        retry.report.warning(entry.span, Flaw::new(message));
+    }
     Retry {
         attempts: attempts.unwrap_or_default(),
         on,
@@ -152,7 +196,13 @@ pub(super) fn read_retry(fields: &Fields<'_, '_>) -> Retry {
         per_try_timeout,
         budget: retry.written("budget").and(budget),
         buffer: retry.size("buffer").unwrap_or_default(),
+        hedge: retry.written("hedge").map(|_| hedge),
     }
+}
+
+fn read_hedge(fields: &Fields<'_, '_>) -> Hedge {
+    let most = fields.integer("most").and_then(|it| u32::try_from(it).ok());
+    Hedge { after: fields.duration("after"), most: most.unwrap_or(1) }
 }
 
 fn read_budget(fields: &Fields<'_, '_>) -> Option<RetryBudget> {

@@ -7,7 +7,10 @@ use sluice_conn::{Content, Relay, RelayFault};
 /// The beginning of a request's content, as far as it has come.
 pub(super) struct Kept {
     bytes: Vec<u8>,
+    /// More is not kept.
     most: usize,
+    /// So much may be sent again.
+    again: usize,
     /// How much of it the present try has sent.
     sent: usize,
     /// All has come.
@@ -23,8 +26,30 @@ pub(super) enum Passed {
 }
 
 impl Kept {
-    pub(super) const fn new(most: usize) -> Self {
-        Self { bytes: Vec::new(), most, sent: 0, ended: false }
+    /// Keeps up to `most` bytes, of which up to `again` may be sent again.
+    pub(super) const fn new(most: usize, again: usize) -> Self {
+        Self { bytes: Vec::new(), most, again, sent: 0, ended: false }
+    }
+
+    /// From now on up to so many bytes may be sent again.
+    pub(super) fn allow_again(&mut self, again: usize) {
+        self.again = again;
+        self.most = self.most.max(again);
+    }
+
+    /// Whether what came so far may be sent again.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.bytes.len() <= self.again
+    }
+
+    /// All content, if all has come and it is no more than `limit` bytes.
+    pub(super) fn whole(&self, limit: usize) -> Option<&[u8]> {
+        (self.ended && self.bytes.len() <= limit).then_some(&*self.bytes)
+    }
+
+    /// Whether it is already more than that.
+    pub(super) fn exceeds(&self, limit: usize) -> bool {
+        self.bytes.len() > limit
     }
 
     /// For another try: all goes up again.

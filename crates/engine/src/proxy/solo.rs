@@ -1,0 +1,114 @@
+//! A request that is sent beside the exchange's own, with everything it needs of its own.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use sluice_conn::{Reuse, Upstream};
+use sluice_message::{Fault, FaultKind, Fields, RequestHead, ResponseHead, Retry, Syntax};
+use sluice_net::{Deadline, Nanos, Stream, now};
+use sluice_upstream::{Cluster, ClusterSettings, Server};
+use sluice_wire::h1::Upgrade;
+
+use super::attempt::{INTERIMS, connect};
+use super::patience::{Patience, end_after};
+use super::tries::is_stale;
+use crate::spare::Spare;
+
+/// A request that is there as a whole.
+#[derive(Clone, Copy)]
+pub(super) struct Whole<'a> {
+    pub(super) head: &'a RequestHead,
+    pub(super) content: &'a [u8],
+    pub(super) trailers: Option<&'a Fields>,
+}
+
+/// Sends the request to the server and waits for the head of the final answer, which is in the spare
+/// then; the rest can be had from the connection. A kept connection that turns out to be closed is
+/// replaced by a fresh one, if repeating the request does no harm.
+pub(super) async fn ask(
+    (cluster, server): (&Cluster, &Server),
+    whole: Whole<'_>,
+    spare: &mut Spare,
+) -> Result<Stream, Fault> {
+    let end = end_after(cluster.settings().retry.try_timeout);
+    let mut kept = cluster.take_idle(server);
+    loop {
+        let (stream, reuse) = match kept.take() {
+            Some(stream) => {
+                cluster.meter().reuses.increment();
+                (stream, Reuse::Reused)
+            }
+            None => (connect(cluster, server, &spare.deadline).await?, Reuse::Fresh),
+        };
+        cluster.meter().requests.increment();
+        server.meter().requests.increment();
+        let halves = (&mut spare.receiver, &mut spare.sender);
+        let mut upstream = Upstream::new(stream, halves, reuse);
+        upstream.send_head(whole.head, Upgrade::No);
+        upstream.sender.push(whole.content);
+        upstream.sender.finish(whole.trailers);
+        let begun = now();
+        let awaiting = Awaiting { upstream: &mut upstream, deadline: &spare.deadline, end };
+        let arrived = awaiting.head(cluster.settings(), whole.head, &mut spare.response).await;
+        match arrived {
+            Ok(()) => {
+                spare.nanos = now().saturating_sub(begun);
+                cluster.on_response(server, spare.response.status, spare.nanos);
+                return Ok(upstream.stream);
+            }
+            Err(fault) if is_stale(fault, reuse) && whole.head.method.is_idempotent() => {
+                cluster.meter().retries.increment();
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+}
+
+/// A wait for an answer.
+struct Awaiting<'a, 'u> {
+    upstream: &'a mut Upstream<'u>,
+    deadline: &'a Deadline,
+    end: Nanos,
+}
+
+impl Awaiting<'_, '_> {
+    /// Writes what is to be written, meanwhile and until the final head is there. Interim ones are
+    /// dropped: only one of several answers may speak to the client.
+    async fn head(
+        self,
+        settings: &ClusterSettings,
+        request: &RequestHead,
+        response: &mut ResponseHead,
+    ) -> Result<(), Fault> {
+        let Awaiting { upstream, deadline, end } = self;
+        let mut patience = Patience::until(end);
+        let mut refused = None;
+        for _ in 0..INTERIMS {
+            poll_fn(|cx| {
+                if refused.is_none()
+                    && let Poll::Ready(Err(kind)) = upstream.sender.poll_flush(&upstream.stream, cx)
+                {
+                    // Its answer may be on its way all the same.
+                    refused = Some(kind);
+                }
+                if let Poll::Ready(arrival) = upstream.poll_head(cx, request.method, response) {
+                    // What it did first is what counts.
+                    let blame =
+                        |fault: Fault| Fault { kind: refused.unwrap_or(fault.kind), ..fault };
+                    return Poll::Ready(arrival.map_err(blame));
+                }
+                let (limit, kind) = match refused.is_none() && upstream.sender.waiting() > 0 {
+                    true => (settings.write_timeout, FaultKind::TimedOut),
+                    false => (settings.read_timeout, FaultKind::ResponseTimedOut),
+                };
+                let late = patience.poll(cx, deadline, (upstream.progress(), limit));
+                late.map(|()| Err(upstream.lost(kind)))
+            })
+            .await?;
+            if !response.is_interim() {
+                return Ok(());
+            }
+        }
+        Err(Fault::upstream(FaultKind::Malformed(Syntax::StatusLine), Retry::Never))
+    }
+}
