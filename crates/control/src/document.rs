@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use sluice_model::{Format, Model, Problem, Problems, Source, Style, parse};
 use sluice_net::files;
 
-use crate::compile::prepare;
 use crate::flaw::{Flaw, plain};
 
 /// Where the configuration comes from.
@@ -30,6 +29,12 @@ pub struct Document {
 }
 
 impl Document {
+    /// The text of a file, in the notation its name says.
+    #[must_use]
+    pub fn of_file(name: String, text: String) -> Self {
+        Self { format: Format::of_path(&name), name, text }
+    }
+
     /// The same, for the model.
     #[must_use]
     pub fn source(&self) -> Source<'_> {
@@ -59,11 +64,8 @@ impl ConfigSource {
                     |why: String| ConfigError::Unusable(vec![Flaw::new(name.clone(), why)]);
                 let bytes = files::read(path)
                     .map_err(|error| unreadable(format!("cannot read it: {}", plain(&error))))?;
-                let text = String::from_utf8(bytes).map_err(|error| {
-                    let at = error.utf8_error().valid_up_to();
-                    unreadable(format!("it is not UTF-8 text: byte {at} belongs to no character"))
-                })?;
-                Ok(Document { format: Format::of_path(&name), name, text })
+                let text = text_of(bytes).map_err(unreadable)?;
+                Ok(Document::of_file(name, text))
             }
         }
     }
@@ -76,6 +78,14 @@ impl ConfigSource {
             Self::Text(_) => None,
         }
     }
+}
+
+/// The text these bytes are; what is wrong with them if they are none.
+pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        format!("it is not UTF-8 text: byte {at} belongs to no character")
+    })
 }
 
 /// Why a configuration cannot be used: everything found, at least one problem.
@@ -137,16 +147,3 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
-
-/// Whether a configuration could be used: its text, and the files it names. No socket is opened and
-/// nothing is written. The warnings are in the model.
-///
-/// # Errors
-/// Everything that is wrong with it.
-pub fn check(document: &Document) -> Result<Model, ConfigError> {
-    let model = document.parse()?;
-    match prepare(&model) {
-        Ok(_) => Ok(model),
-        Err(flaws) => Err(ConfigError::Unusable(flaws)),
-    }
-}

@@ -1,5 +1,7 @@
 //! What the supervisor hears of.
 
+use std::path::PathBuf;
+
 use sluice_engine::Drained;
 use sluice_net::process::End;
 use sluice_net::resolve::Resolution;
@@ -12,6 +14,8 @@ pub(crate) enum Event {
     Signal(Signal),
     /// The file of the configuration is another one.
     FileChanged,
+    /// A list of servers is another one.
+    ListChanged(PathBuf),
     /// A name server answered, or did not.
     Resolved(Resolution),
     /// A thread that should run as long as the program ended.

@@ -6,6 +6,7 @@
 //! a changed name. Nothing of a new configuration takes effect before all of it is known to work.
 
 mod admin;
+mod check;
 mod compile;
 mod crew;
 mod document;
@@ -14,6 +15,7 @@ mod event;
 mod flaw;
 mod health;
 mod limiters;
+mod lists;
 mod memory;
 mod names;
 mod places;
@@ -25,7 +27,8 @@ mod tests;
 mod voice;
 
 pub use admin::AdminPage;
-pub use document::{ConfigError, ConfigSource, Document, check};
+pub use check::check;
+pub use document::{ConfigError, ConfigSource, Document};
 pub use flaw::Flaw;
 pub use service::{Service, Unknown};
 pub use status::{Phase, Shown, ShownListener, ShownPlace, ShownServer, ShownUpstream, Status};

@@ -1,11 +1,13 @@
 //! What the address of a server stands for at the moment.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use sluice_model::{Model, ServerAddress};
+use sluice_model::{ServerAddress, Upstream};
 use sluice_net::Endpoint;
 use sluice_net::resolve::{Found, Question};
+use sluice_upstream::Role;
 
 use crate::names::Names;
 
@@ -15,6 +17,7 @@ pub(crate) struct Place {
     pub(crate) endpoint: Endpoint,
     /// Its share among the places of the address; a factor of the weight that is written there.
     pub(crate) weight: u32,
+    pub(crate) role: Role,
 }
 
 /// The places of an address; none if nothing is known.
@@ -22,7 +25,7 @@ pub(crate) type Places<'a> = &'a dyn Fn(&ServerAddress) -> Vec<Place>;
 
 /// The places of an address, as far as its name is known.
 pub(crate) fn places(address: &ServerAddress, names: &Names) -> Vec<Place> {
-    let place = |endpoint| Place { endpoint, weight: 1 };
+    let place = |endpoint| Place { endpoint, weight: 1, role: Role::Primary };
     match address {
         ServerAddress::Ip(address) => vec![place(Endpoint::Tcp(*address))],
         ServerAddress::Unix(path) => vec![place(Endpoint::Unix(path.clone()))],
@@ -30,21 +33,24 @@ pub(crate) fn places(address: &ServerAddress, names: &Names) -> Vec<Place> {
             let found = names.found(&Question::Host(host.clone())).iter();
             found.map(|it| place(Endpoint::Tcp(SocketAddr::new(it.address, *port)))).collect()
         }
+        // Its servers stand in its place before anybody asks.
+        ServerAddress::File(_) => Vec::new(),
         ServerAddress::Service(name) => service(names.found(&Question::Service(name.clone()))),
     }
 }
 
-/// The servers of a service that are to be used first.
+/// The servers of a service. Those of the lowest priority number are asked, the others are backups.
 fn service(found: &[Found]) -> Vec<Place> {
     let first = found.iter().map(|it| it.priority).min();
-    let group = found.iter().filter(|it| Some(it.priority) == first);
-    let group: Vec<(&Found, u16)> = group.filter_map(|it| it.port.map(|port| (it, port))).collect();
-    let scale = scale(group.iter().map(|(it, _)| it.weight));
-    let place = |(it, port): (&Found, u16)| Place {
-        endpoint: Endpoint::Tcp(SocketAddr::new(it.address, port)),
-        weight: scale.weight(it.weight),
+    let place = |it: &Found| {
+        let group = found.iter().filter(|other| other.priority == it.priority);
+        Some(Place {
+            endpoint: Endpoint::Tcp(SocketAddr::new(it.address, it.port?)),
+            weight: scale(group.map(|it| it.weight)).weight(it.weight),
+            role: if Some(it.priority) == first { Role::Primary } else { Role::Backup },
+        })
     };
-    group.into_iter().map(place).collect()
+    found.iter().filter_map(place).collect()
 }
 
 /// What weights of SRV records come to.
@@ -75,14 +81,14 @@ impl Scale {
     }
 }
 
-/// The questions to name servers that a configuration brings with it.
-pub(crate) fn questions(model: &Model) -> BTreeSet<Question> {
-    let servers = model.upstreams.iter().flat_map(|upstream| &upstream.servers);
+/// The questions to name servers that upstreams bring with them.
+pub(crate) fn questions(upstreams: &[Cow<'_, Upstream>]) -> BTreeSet<Question> {
+    let servers = upstreams.iter().flat_map(|upstream| &upstream.servers);
     servers
         .filter_map(|server| match &server.address {
             ServerAddress::Name { host, .. } => Some(Question::Host(host.clone())),
             ServerAddress::Service(name) => Some(Question::Service(name.clone())),
-            ServerAddress::Ip(_) | ServerAddress::Unix(_) => None,
+            ServerAddress::Ip(_) | ServerAddress::Unix(_) | ServerAddress::File(_) => None,
         })
         .collect()
 }
@@ -97,21 +103,26 @@ mod tests {
 
     #[test]
     fn the_lowest_priority_is_used_and_weights_mean_what_they_should() {
-        type Row<'a> = (&'a [Found], &'a [(u16, u32)]);
+        use Role::{Backup, Primary};
+        type Row<'a> = (&'a [Found], &'a [(u16, u32, Role)]);
         let rows: [Row<'_>; 5] = [
             (&[], &[]),
-            (&[found(10, 5, 1), found(10, 3, 2)], &[(1, 5), (2, 3)]),
-            (&[found(20, 5, 1), found(10, 3, 2), found(10, 7, 3)], &[(2, 3), (3, 7)]),
-            (&[found(0, 0, 1), found(0, 0, 2)], &[(1, 1), (2, 1)]),
-            (&[found(0, 0, 1), found(0, 3, 2)], &[(1, 1), (2, 300)]),
+            (&[found(10, 5, 1), found(10, 3, 2)], &[(1, 5, Primary), (2, 3, Primary)]),
+            (
+                &[found(20, 0, 1), found(10, 3, 2), found(10, 7, 3)],
+                &[(1, 1, Backup), (2, 3, Primary), (3, 7, Primary)],
+            ),
+            (&[found(0, 0, 1), found(0, 0, 2)], &[(1, 1, Primary), (2, 1, Primary)]),
+            (&[found(0, 0, 1), found(0, 3, 2)], &[(1, 1, Primary), (2, 300, Primary)]),
         ];
         for (list, expected) in rows {
-            let got: Vec<(String, u32)> =
-                service(list).into_iter().map(|it| (it.endpoint.to_string(), it.weight)).collect();
-            let expected: Vec<(String, u32)> = expected
-                .iter()
-                .map(|(port, weight)| (format!("10.0.0.1:{port}"), *weight))
-                .collect();
+            let got = service(list);
+            let got: Vec<(String, u32, Role)> =
+                got.into_iter().map(|it| (it.endpoint.to_string(), it.weight, it.role)).collect();
+            let shown = |(port, weight, role): &(u16, u32, Role)| {
+                (format!("10.0.0.1:{port}"), *weight, *role)
+            };
+            let expected: Vec<(String, u32, Role)> = expected.iter().map(shown).collect();
             assert_eq!(got, expected, "{list:?}");
         }
     }

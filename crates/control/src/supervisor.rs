@@ -3,8 +3,9 @@
 mod configure;
 mod drain;
 mod shown;
+mod sources;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use sluice_engine::Snapshot;
 use sluice_meter::Name;
-use sluice_model::{Model, ServerAddress, Style, Upstream};
+use sluice_model::{Model, Style};
 use sluice_net::process::{End, cpus, notify_service_manager, uptime};
 use sluice_net::signals::{Signal, watch_signals};
 use sluice_net::watch::watch_file;
@@ -20,16 +21,15 @@ use sluice_net::{LogCounts, LogTarget, LogWriter};
 use sluice_upstream::{ClusterPlan, ServerPlan};
 
 use crate::admin::{AdminPage, AdminSite};
-use crate::compile::cluster_plan;
 use crate::crew::{Crew, CrewParts};
 use crate::document::{ConfigError, ConfigSource};
 use crate::estate::Estate;
 use crate::event::{Event, Thread};
 use crate::flaw::plain;
 use crate::limiters::Limiters;
+use crate::lists::Lists;
 use crate::memory::{MemoryWatch, MemoryWatchParts};
-use crate::names::{Message, Names};
-use crate::places::places;
+use crate::names::Names;
 use crate::status::{Phase, Status};
 use crate::voice::Voice;
 
@@ -115,6 +115,7 @@ fn start_and_serve(
         deferred: VecDeque::new(),
         estate: Estate::default(),
         names: Names::default(),
+        lists: Lists::default(),
         limiters: Limiters::default(),
         memory,
         crew,
@@ -154,6 +155,7 @@ struct Supervisor {
     deferred: VecDeque<Event>,
     estate: Estate,
     names: Names,
+    lists: Lists,
     limiters: Limiters,
     memory: MemoryWatch,
     crew: Crew,
@@ -176,9 +178,10 @@ impl Supervisor {
                 Some(Event::Signal(Signal::ReopenLogs)) => self.reopen_logs(),
                 Some(Event::Resolved(resolution)) => {
                     if self.take_in(resolution) {
-                        self.apply_names();
+                        self.apply_servers();
                     }
                 }
+                Some(Event::ListChanged(path)) => self.read_list_again(&path),
                 Some(Event::Ended(thread, end)) => return Err(lost_thread(thread, &end)),
                 // Cannot be: we hold a sender ourselves.
                 None => return Ok(()),
@@ -213,47 +216,6 @@ impl Supervisor {
                 plain(&error)
             )),
         }
-    }
-
-    /// Takes an answer of a name server in; whether servers changed.
-    fn take_in(&mut self, resolution: sluice_net::resolve::Resolution) -> bool {
-        let news = self.names.on_resolution(resolution);
-        if news.failed {
-            self.status.meters().dns_failures.increment();
-        }
-        match &news.message {
-            Some(Message::Said(text)) => self.voice.say(text),
-            Some(Message::Warned(text)) => self.voice.warn(text),
-            None => {}
-        }
-        news.servers_changed
-    }
-
-    /// New plans for the upstreams whose names have other addresses, and nothing else.
-    fn apply_names(&mut self) {
-        let clusters = self.clusters();
-        self.snapshot = Arc::new(Snapshot {
-            generation: self.snapshot.generation,
-            listeners: self.snapshot.listeners.clone(),
-            clusters,
-            trusted_proxies: self.snapshot.trusted_proxies.clone(),
-            cap: self.snapshot.cap.clone(),
-            access: self.snapshot.access.clone(),
-        });
-        self.report(&self.crew.apply(&self.snapshot));
-        self.forget_unused_meters();
-        self.show_upstreams();
-    }
-
-    fn clusters(&self) -> Vec<Arc<ClusterPlan>> {
-        let places = |address: &ServerAddress| places(address, &self.names);
-        let before: BTreeMap<&str, &Arc<ClusterPlan>> =
-            self.snapshot.clusters.iter().map(|plan| (plan.name.as_str(), plan)).collect();
-        let plan = |upstream: &Upstream| {
-            let before = before.get(upstream.name.as_str()).copied();
-            cluster_plan(upstream, &places, self.status.meters(), before)
-        };
-        self.model.upstreams.iter().map(plan).collect()
     }
 
     /// Series of what is no longer configured would stand still on the metrics page for ever.

@@ -1,11 +1,13 @@
 //! Tests of the way from a text to what runs.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_meter::Meters;
-use sluice_model::{Format, Model, ServerAddress};
+use sluice_model::{Format, Model, ServerAddress, Upstream};
 use sluice_net::{Binding, Endpoint, LogCounts};
+use sluice_upstream::Role;
 
 use crate::compile::{Prepared, PreparedAction, cluster_plan, prepare};
 use crate::estate::{Estate, Opening};
@@ -71,7 +73,8 @@ fn actions_follow_the_model() {
         })
         .collect();
     assert_eq!(kinds, ["respond", "redirect", "proxy", "health"]);
-    let names: Vec<String> = questions(&model).iter().map(ToString::to_string).collect();
+    let upstreams: Vec<Cow<'_, Upstream>> = model.upstreams.iter().map(Cow::Borrowed).collect();
+    let names: Vec<String> = questions(&upstreams).iter().map(ToString::to_string).collect();
     assert_eq!(names, ["h.test"]);
 }
 
@@ -102,7 +105,8 @@ fn a_log_without_its_directory_is_refused_before_the_start() {
 
 /// The places of an address when every host name stands for these.
 fn placed(server: &ServerAddress, addresses: &str) -> Vec<Place> {
-    let place = |address| Place { endpoint: Endpoint::Tcp(address), weight: 1 };
+    let place =
+        |address| Place { endpoint: Endpoint::Tcp(address), weight: 1, role: Role::Primary };
     match server {
         ServerAddress::Ip(address) => vec![place(*address)],
         ServerAddress::Name { port, .. } => {

@@ -44,6 +44,8 @@ pub struct Meters {
     pub panics: Tally,
     /// Names of upstream servers that could not be resolved.
     pub dns_failures: Tally,
+    /// Lists of upstream servers that could not be used.
+    pub list_failures: Tally,
 }
 
 /// What a meter belongs to; asked by [`Meters::retain`].
@@ -86,6 +88,7 @@ impl Meters {
             reloads_failed: Tally::default(),
             panics: Tally::default(),
             dns_failures: Tally::default(),
+            list_failures: Tally::default(),
         })
     }
 

@@ -140,6 +140,8 @@ metrics! {
         "Panics caught; each cost one exchange.";
     DNS_FAILURES = Counter "sluice_dns_failures_total" []
         "Names of upstream servers that could not be resolved.";
+    LIST_FAILURES = Counter "sluice_server_list_failures_total" []
+        "Files with lists of upstream servers that could not be read or used.";
     PROCESS_START = Gauge "process_start_time_seconds" []
         "Start of the process in seconds since 1970.";
     PROCESS_CPU = Counter "process_cpu_seconds_total" []

@@ -250,6 +250,7 @@ impl Meters {
         }
         page.single(&metric::PANICS, self.panics.value());
         page.single(&metric::DNS_FAILURES, self.dns_failures.value());
+        page.single(&metric::LIST_FAILURES, self.list_failures.value());
     }
 }
 

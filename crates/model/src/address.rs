@@ -45,6 +45,8 @@ pub enum ServerAddress {
     Unix(PathBuf),
     /// The servers of a service as its SRV records say, by its whole name, lowercased.
     Service(String),
+    /// The servers that a file lists.
+    File(PathBuf),
 }
 
 impl fmt::Display for ServerAddress {
@@ -54,6 +56,7 @@ impl fmt::Display for ServerAddress {
             Self::Name { host, port } => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Service(name) => write!(f, "srv:{name}"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
         }
     }
 }
@@ -83,14 +86,21 @@ pub(crate) fn parse_address(text: &str) -> Result<Address, Flaw> {
     })
 }
 
-/// "127.0.0.1:9001", "origin.example:80", "unix:/x.sock", "srv:_http._tcp.example"; "http://" may
-/// stand in front of a host.
+/// "127.0.0.1:9001", "origin.example:80", "unix:/x.sock", "srv:_http._tcp.example", "file:x.toml";
+/// "http://" may stand in front of a host.
 pub(crate) fn parse_server(text: &str) -> Result<ServerAddress, Flaw> {
     if let Some(path) = text.strip_prefix("unix:") {
         return unix(path).map(ServerAddress::Unix);
     }
     if let Some(name) = text.strip_prefix("srv:") {
         return service(name).map(ServerAddress::Service);
+    }
+    if let Some(path) = text.strip_prefix("file:") {
+        return match path.is_empty() || path.contains('\0') {
+            true => Err(Flaw::new("a list of servers needs the path of a file")
+                .with_help("write \"file:/etc/sluice/servers.toml\"")),
+            false => Ok(ServerAddress::File(PathBuf::from(path))),
+        };
     }
     let (place, scheme_port) = match text.split_once("://") {
         Some(("http", place)) => (place.strip_suffix('/').unwrap_or(place), Some(80)),

@@ -52,7 +52,7 @@ pub use share::Share;
 pub use source::{Format, Source};
 pub use upstream::{
     Balance, HashOn, Hedge, Keepalive, Repeatable, Retry, RetryBudget, RetryCondition, Role,
-    Server, Sticky, Upstream, UpstreamTimeout,
+    Server, Sticky, Upstream, UpstreamTimeout, parse_servers,
 };
 
 #[cfg(test)]
@@ -74,6 +74,11 @@ pub fn parse(
     let Some(mut document) = read_tree(source, &report) else {
         return Err(report.into_problems());
     };
+    if !matches!(document.value, tree::Value::Table(_)) {
+        let message = format!("a configuration has keys and values, this is {}", document.kind());
+        report.error(document.span, problem::Flaw::new(message));
+        return Err(report.into_problems());
+    }
     environment::expand(&mut document, environment, &report);
     let model = model::read_model(&document, &report);
     if report.has_errors() {

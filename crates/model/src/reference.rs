@@ -8,7 +8,8 @@ use crate::size::size_text;
 /// The example the page opens with.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 
-const RULES: &str = r#"The same names are used in TOML and in YAML; a file that ends in `.yaml` or `.yml` is read as YAML.
+const RULES: &str = r#"The same names are used in TOML and in YAML; a file that ends in `.yaml`, `.yml` or `.json` is read as
+YAML, of which JSON is a part.
 
 - A **duration** is a number and a unit: `"250ms"`, `"2s"`, `"5m"`, `"1h"`, `"1d"`, or several from the longest
   down: `"1m30s"`. A bare number is refused.

@@ -10,15 +10,13 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a file by its extension: `.yaml` and `.yml` are YAML, everything else TOML.
+    /// The format of a file by its extension: `.yaml`, `.yml` and `.json` are YAML, of which JSON is
+    /// a part; everything else is TOML.
     pub fn of_path(path: &str) -> Self {
         let extension = path.rsplit(['/', '\\']).next().and_then(|name| name.rsplit_once('.'));
+        let is = |end: &str, known: &[&str]| known.iter().any(|it| end.eq_ignore_ascii_case(it));
         match extension {
-            Some((_, end))
-                if end.eq_ignore_ascii_case("yaml") || end.eq_ignore_ascii_case("yml") =>
-            {
-                Self::Yaml
-            }
+            Some((_, end)) if is(end, &["yaml", "yml", "json"]) => Self::Yaml,
             _ => Self::Toml,
         }
     }
@@ -52,6 +50,7 @@ mod tests {
             ("sluice.toml", Format::Toml),
             ("sluice.yaml", Format::Yaml),
             ("/etc/sluice/a.YML", Format::Yaml),
+            ("servers.json", Format::Yaml),
             ("/etc/x.yaml/sluice", Format::Toml),
             ("sluice", Format::Toml),
             ("-", Format::Toml),

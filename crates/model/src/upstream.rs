@@ -1,6 +1,7 @@
 //! Upstreams: groups of origin servers, and how they are spoken to.
 
 mod balance;
+mod list;
 mod patience;
 mod retry;
 mod server;
@@ -20,6 +21,7 @@ use crate::report::Report;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 
 pub use balance::{Balance, HashOn};
+pub use list::parse_servers;
 pub use patience::{Keepalive, UpstreamTimeout};
 pub use retry::{Hedge, Repeatable, Retry, RetryBudget, RetryCondition};
 pub use server::{Role, Server};
@@ -65,8 +67,9 @@ pub(crate) static UPSTREAM: Section = Section {
             preset: Preset::Required,
             doc: "The servers: `\"127.0.0.1:9001\"`, `\"origin.example:80\"`, \
                   `\"unix:/run/app.sock\"`, \
-                  `\"srv:_http._tcp.example\"` for those its SRV records name, or a table with \
-                  more about it.",
+                  `\"srv:_http._tcp.example\"` for those its SRV records name, \
+                  `\"file:servers.toml\"` for those a file lists, or a table with more about \
+                  it.",
         },
         Key {
             name: "balance",

@@ -109,12 +109,7 @@ impl<'a> Builder<'a, '_> {
             None | Some(Node { value: Value::Null, .. }) => {
                 Node::new(Span::default(), Value::Table(Vec::new()))
             }
-            Some(node @ Node { value: Value::Table(_), .. }) => node,
-            Some(node) => {
-                let message =
-                    format!("a configuration has keys and values, this is {}", node.kind());
-                return Err(Stop::Refused(node.span, Flaw::new(message)));
-            }
+            Some(node) => node,
         })
     }
 

@@ -1,17 +1,18 @@
 //! A cluster as one worker sees it.
 
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use sluice_message::{Fault, RequestHead};
 use sluice_meter::UpstreamMeter;
-use sluice_net::{Nanos, Stream, now};
+use sluice_net::{Endpoint, Nanos, Stream, now};
 
 use crate::balance::Selection;
 use crate::retry::Budget;
 use crate::sticky::StickyTable;
-use crate::{Ask, Bar, ClusterPlan, ClusterSettings, Server};
+use crate::{Ask, Bar, ClusterPlan, ClusterSettings, Server, ServerPlan};
 
 /// Servers, the rotation among them, and the plan they came from.
 #[derive(Debug)]
@@ -42,15 +43,16 @@ impl Cluster {
     /// open connections.
     #[must_use]
     pub fn build(plan: &Arc<ClusterPlan>, worker: usize, before: Option<&Self>) -> Self {
-        let servers: Vec<Rc<Server>> = plan
-            .servers
-            .iter()
-            .map(|wanted| {
-                before
-                    .and_then(|cluster| cluster.server_at(wanted))
-                    .unwrap_or_else(|| Rc::new(Server::new(wanted, worker)))
-            })
+        let known: HashMap<&Endpoint, &Rc<Server>> = before
+            .into_iter()
+            .flat_map(|cluster| &cluster.servers)
+            .map(|server| (server.endpoint(), server))
             .collect();
+        let server = |wanted: &ServerPlan| match known.get(&wanted.endpoint) {
+            Some(server) => Rc::clone(server),
+            None => Rc::new(Server::new(wanted, worker)),
+        };
+        let servers: Vec<Rc<Server>> = plan.servers.iter().map(server).collect();
         // Read before the servers are: a change in between is seen at the next choice.
         let changes = plan.state.changes();
         let selection = Selection::build(plan, worker, now());
@@ -67,10 +69,6 @@ impl Cluster {
         };
         cluster.note_build(changes);
         cluster
-    }
-
-    fn server_at(&self, wanted: &crate::ServerPlan) -> Option<Rc<Server>> {
-        self.servers.iter().find(|server| *server.endpoint() == wanted.endpoint).map(Rc::clone)
     }
 
     /// The plan this was built from.

@@ -1,5 +1,6 @@
 //! Upstreams become plans of clusters, their names resolved.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_meter::Meters;
@@ -34,7 +35,8 @@ pub(crate) fn cluster_plan(
     }
     // What was learnt of the servers that stay is kept.
     let state = before.map_or_else(Arc::<ClusterState>::default, |plan| Arc::clone(&plan.state));
-    state.retain(|place| servers.iter().any(|wanted| wanted.endpoint == *place));
+    let kept: HashSet<&Endpoint> = servers.iter().map(|wanted| &wanted.endpoint).collect();
+    state.retain(|place| kept.contains(place));
     let servers = servers.into_iter().map(|Wanted { endpoint, weight, role }| {
         let meter = meters.server(&upstream.name, &endpoint.to_string());
         let state = state.server(&endpoint);
@@ -79,11 +81,17 @@ struct Wanted {
 /// weight of both, and no backup if one of the two is none: its connections are shared anyhow.
 fn servers(upstream: &Upstream, places: Places<'_>) -> Vec<Wanted> {
     let mut servers: Vec<Wanted> = Vec::new();
+    let mut positions: HashMap<Endpoint, usize> = HashMap::new();
     for server in &upstream.servers {
         let role = role(server.role);
         for place in places(&server.address) {
+            let role = match place.role {
+                Role::Primary => role,
+                Role::Backup => Role::Backup,
+            };
             let weight = server.weight.saturating_mul(place.weight);
-            match servers.iter_mut().find(|known| known.endpoint == place.endpoint) {
+            let position = *positions.entry(place.endpoint.clone()).or_insert(servers.len());
+            match servers.get_mut(position) {
                 Some(known) => {
                     known.weight = known.weight.saturating_add(weight);
                     known.role = if known.role == role { role } else { Role::Primary };

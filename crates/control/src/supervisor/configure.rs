@@ -15,9 +15,7 @@ use crate::compile::{
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
-use crate::event::Event;
 use crate::health::HealthReport;
-use crate::places::questions;
 use crate::status::Status;
 
 /// The name under which requests are counted that no route takes.
@@ -97,6 +95,7 @@ impl Supervisor {
         opened: Opened,
     ) -> Result<(), Failure> {
         self.warn(&opened.warnings);
+        self.follow_lists();
         self.follow_names();
         self.limiters.follow(&self.model);
         self.status.meters().set_limits(self.limiters.sources());
@@ -127,35 +126,6 @@ impl Supervisor {
             self.voice.warn(&format!(
                 "{running} workers are running; workers = {wanted} takes effect at the next start"
             ));
-        }
-    }
-
-    /// Asks for all names and waits for a first answer to each, but no longer than one question may
-    /// take: a gateway without a name server still serves what needs none.
-    fn follow_names(&mut self) {
-        let sender = self.sender.clone();
-        let deliver = move |resolution| drop(sender.send(Event::Resolved(resolution)));
-        let questions = questions(&self.model);
-        if let Err(error) = self.names.follow(&self.model.resolver, questions, deliver) {
-            self.voice.warn(&format!("names cannot be resolved: {error}"));
-        }
-        let deadline = sluice_net::process::uptime().saturating_add(self.model.resolver.timeout);
-        while self.names.is_waiting() {
-            let left = deadline.saturating_sub(sluice_net::process::uptime());
-            match self.fresh_event(Some(left)) {
-                Some(Event::Resolved(resolution)) => _ = self.take_in(resolution),
-                Some(event) => {
-                    let urgent = matches!(
-                        event,
-                        Event::Ended(..) | Event::Signal(sluice_net::signals::Signal::Stop)
-                    );
-                    self.deferred.push_back(event);
-                    if urgent {
-                        return;
-                    }
-                }
-                None => return,
-            }
         }
     }
 

@@ -46,7 +46,8 @@ impl Supervisor {
 
     fn shown_upstreams(&self) -> Vec<ShownUpstream> {
         let meters = self.status.meters();
-        let upstreams = self.model.upstreams.iter().map(|upstream| ShownUpstream {
+        let upstreams = self.upstreams();
+        let upstreams = upstreams.iter().map(|upstream| ShownUpstream {
             name: upstream.name.clone(),
             meter: meters.upstream(&upstream.name),
             servers: upstream

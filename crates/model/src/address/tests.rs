@@ -43,6 +43,8 @@ fn servers() {
         ("unix:/x.sock", Some("unix:/x.sock")),
         ("srv:_http._tcp.API.example", Some("srv:_http._tcp.api.example")),
         ("srv:web.service.consul.", Some("srv:web.service.consul")),
+        ("file:servers.json", Some("file:servers.json")),
+        ("file:", None),
         ("srv:", None),
         ("srv:_http._tcp.api.example:80", None),
         ("srv:a b", None),

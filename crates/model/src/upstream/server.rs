@@ -43,7 +43,7 @@ pub(super) static SERVER: Section = Section {
             kind: Kind::Integer { min: 0, max: 1000, word: None },
             preset: Preset::Value("1"),
             doc: "Its share of the requests relative to the others; 0 gives it none. The weights \
-                  of SRV records are multiplied by it.",
+                  of SRV records and of a file are multiplied by it.",
         },
         Key {
             name: "backup",
@@ -54,13 +54,18 @@ pub(super) static SERVER: Section = Section {
     ],
 };
 
+impl Server {
+    /// A server of a list, under what is said of the list as a whole.
+    #[must_use]
+    pub fn of_list(&self, list: &Self) -> Self {
+        let role = if list.role == Role::Backup { Role::Backup } else { self.role };
+        Self { weight: self.weight.saturating_mul(list.weight), role, ..self.clone() }
+    }
+}
+
 pub(super) fn read_servers(fields: &Fields<'_, '_>) -> Vec<Server> {
     let Some(entry) = fields.entry("servers") else { return Vec::new() };
-    let items: &[Node] = match &entry.node.value {
-        Value::List(list) => list,
-        // One server needs no list around it.
-        _ => std::slice::from_ref(&entry.node),
-    };
+    let items = items(&entry.node);
     if items.is_empty() {
         let flaw = Flaw::new("the list of servers is empty")
             .with_help("add an address: servers = [\"127.0.0.1:9001\"]");
@@ -78,7 +83,15 @@ pub(super) fn read_servers(fields: &Fields<'_, '_>) -> Vec<Server> {
     servers
 }
 
-fn read_server(item: &Node, report: &Report<'_>) -> Option<Server> {
+/// One server needs no list around it.
+pub(super) fn items(node: &Node) -> &[Node] {
+    match &node.value {
+        Value::List(list) => list,
+        _ => std::slice::from_ref(node),
+    }
+}
+
+pub(super) fn read_server(item: &Node, report: &Report<'_>) -> Option<Server> {
     match &item.value {
         Value::Text(text) => {
             let address = report.accept(item.span, parse_server(&text.value))?;

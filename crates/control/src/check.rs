@@ -1,0 +1,22 @@
+//! Whether a configuration could be used, without using it.
+
+use sluice_model::Model;
+
+use crate::compile::prepare;
+use crate::document::{ConfigError, Document};
+use crate::lists;
+
+/// Whether a configuration could be used: its text, and the files it names. No socket is opened and
+/// nothing is written. The warnings are in the model.
+///
+/// # Errors
+/// Everything that is wrong with it. A list of servers that cannot be used is wrong here, though
+/// the program would start without it.
+pub fn check(document: &Document) -> Result<Model, ConfigError> {
+    let model = document.parse()?;
+    prepare(&model).map_err(ConfigError::Unusable)?;
+    for path in lists::paths(&model) {
+        lists::read(&path)?;
+    }
+    Ok(model)
+}
