@@ -7,50 +7,57 @@ use sluice_engine::{AdaptiveSettings, Admission, Limit, LimitKind, LimitSettings
 use sluice_meter::ConcurrencySource;
 use sluice_model::{Action, Concurrency, ConcurrencyLimit, Model, Route};
 
-/// The name that stands for the limit of all routes together.
+/// What stands on the metrics page for the limit of all routes together.
 const ALL: &str = "(all)";
 
-/// The limits in force, by route.
+/// The limits in force: those of routes by name, and that of all of them.
 #[derive(Debug, Default)]
-pub(crate) struct Limiters(BTreeMap<String, Limit>);
+pub(crate) struct Limiters {
+    routes: BTreeMap<String, Limit>,
+    all: Option<Limit>,
+}
 
 impl Limiters {
     /// The limits of `model`, in force from now on. Those there were before keep their state: what is
     /// under way counts.
     pub(crate) fn follow(&mut self, model: &Model) {
-        let routes = model.routes.iter();
-        let of_routes =
-            routes.filter_map(|route| Some((&*route.name, route.concurrency.as_ref()?)));
-        let of_all = model.overload.concurrency.as_ref().map(|all| (ALL, all));
-        let limit = |(name, concurrency): (&str, &Concurrency)| {
-            let known = self.0.get(name).map(|before| Arc::clone(&before.limiter));
-            let limiter = known.unwrap_or_default();
-            let settings = settings(concurrency);
-            limiter.follow(&settings);
-            (name.to_owned(), Limit { limiter, settings })
-        };
-        self.0 = of_routes.chain(of_all).map(limit).collect();
+        let limited = model.routes.iter().filter_map(|route| {
+            let concurrency = route.concurrency.as_ref()?;
+            Some((route.name.clone(), limit(concurrency, self.routes.get(&route.name))))
+        });
+        self.routes = limited.collect();
+        let all = model.overload.concurrency.as_ref();
+        self.all = all.map(|concurrency| limit(concurrency, self.all.as_ref()));
     }
 
     /// The limits in the way of a route, if there are any.
     pub(crate) fn admission(&self, route: &Route) -> Option<Admission> {
-        let own = self.0.get(&route.name).cloned();
+        let own = self.routes.get(&route.name).cloned();
         // Whoever asks whether the gateway is well would take a full one for a dead one.
         let all = match route.action {
             Action::Health => None,
-            _ => self.0.get(ALL).cloned(),
+            _ => self.all.clone(),
         };
         (own.is_some() || all.is_some()).then_some(Admission { route: own, all })
     }
 
     /// What the metrics page reads.
     pub(crate) fn sources(&self) -> BTreeMap<String, Arc<dyn ConcurrencySource>> {
-        let source = |(name, limit): (&String, &Limit)| {
+        let routes = self.routes.iter().map(|(name, limit)| (name.as_str(), limit));
+        let source = |(name, limit): (&str, &Limit)| {
             let limiter: Arc<dyn ConcurrencySource> = Arc::<Limiter>::clone(&limit.limiter);
-            (name.clone(), limiter)
+            (name.to_owned(), limiter)
         };
-        self.0.iter().map(source).collect()
+        routes.chain(self.all.iter().map(|limit| (ALL, limit))).map(source).collect()
     }
+}
+
+/// A limit that goes on where the one before it was.
+fn limit(concurrency: &Concurrency, before: Option<&Limit>) -> Limit {
+    let limiter = before.map(|before| Arc::clone(&before.limiter)).unwrap_or_default();
+    let settings = settings(concurrency);
+    limiter.follow(&settings);
+    Limit { limiter, settings }
 }
 
 fn settings(concurrency: &Concurrency) -> LimitSettings {
@@ -108,7 +115,8 @@ mod tests {
     fn a_limit_keeps_its_state_as_long_as_it_has_its_name() {
         let mut limiters = Limiters::default();
         limiters.follow(&model(ROUTES));
-        let state = |limiters: &Limiters| limiters.0.get("/a").map(|it| Arc::clone(&it.limiter));
+        let state =
+            |limiters: &Limiters| limiters.routes.get("/a").map(|it| Arc::clone(&it.limiter));
         let before = state(&limiters).unwrap();
         assert_eq!(before.reading().limit, 3);
         limiters.follow(&model(&ROUTES.replace("limit = 3", "limit = 7")));

@@ -63,8 +63,10 @@ impl Exchange<'_, '_> {
         } else {
             self.relay_answer(cluster, &mut upstream, &mut upload).await
         };
-        if let (false, Err(stop), Some(server)) = (switched, &relayed, &self.upstream.server) {
-            cluster.on_blame(server, stop.fault);
+        match (&relayed, &self.upstream.server) {
+            (Ok(_), Some(server)) => cluster.on_whole_answer(server, self.response.status),
+            (Err(stop), Some(server)) if !switched => cluster.on_blame(server, stop.fault),
+            _ => {}
         }
         if let Some(waiting) = twin {
             self.advance_twin(waiting, &upload, Outlook::Over);

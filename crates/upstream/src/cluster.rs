@@ -189,12 +189,21 @@ impl Cluster {
     #[inline]
     pub fn on_response(&self, server: &Server, status: u16, nanos: u64) {
         self.meter().on_response(status, nanos);
-        if let Some(rule) = &self.plan.settings.health.ejection {
-            if rule.covers(status) {
-                server.blame(rule);
-            } else {
-                server.state.end_streak();
-            }
+        if let Some(rule) = &self.plan.settings.health.ejection
+            && rule.covers(status)
+        {
+            server.blame(rule);
+        }
+    }
+
+    /// Takes note that an answer with `status` came in whole. Its head alone says nothing: a server may
+    /// break every answer off.
+    #[inline]
+    pub fn on_whole_answer(&self, server: &Server, status: u16) {
+        if let Some(rule) = &self.plan.settings.health.ejection
+            && !rule.covers(status)
+        {
+            server.state.end_streak();
         }
     }
 

@@ -146,7 +146,10 @@ impl Twin {
         let mut spare = self.worker.spares.take();
         let whole = Whole { head: &self.head, content, trailers };
         match ask((cluster, &server), whole, &mut spare).await {
-            Ok(stream) => discard(cluster, &server, stream, &mut spare).await,
+            Ok(stream) => {
+                discard(cluster, &server, stream, &mut spare).await;
+                cluster.on_whole_answer(&server, spare.response.status);
+            }
             Err(fault) => {
                 cluster.on_failure(&server, fault);
                 cluster.on_blame(&server, fault);
