@@ -21,7 +21,13 @@ fn script(text: &str, origin: &str, words: &[&str]) -> Measured {
 
 #[test]
 fn variables_fill_url_header_and_body() {
-    let origin = Origin::start(behaviour::mirror);
+    // The body has to come twice, filled each time.
+    let origin = Origin::start(|exchange: &mut Exchange| {
+        let body = exchange.read_body()?;
+        let text = String::from_utf8_lossy(&body.bytes).into_owned();
+        let twice = text.matches(r#"{"n":5,"t":""#).count() == 2 && !text.contains("$[[");
+        exchange.answer(if twice { 200 } else { 400 }, &[], text)
+    });
     let text = r#"
 variables:
   - {name: name, type: file, path: names.txt}
@@ -70,9 +76,6 @@ requests:
         // ann:secret
         assert_eq!(request.fields.first("authorization"), Some("Basic YW5uOnNlY3JldA=="));
     }
-    // The body came twice in each request, and its times are times.
-    let length: usize = seen[0].fields.first("content-length").unwrap().parse().unwrap();
-    assert_eq!(length % 2, 0, "{length}");
     for part in
         ["[Latency Metrics]", "[Latency Distribution]", "[Estimated Server Metrics]", "Status 200"]
     {
