@@ -1,3 +1,4 @@
 //! Protocol codecs: bytes in, bytes out; no socket, no clock.
 
 pub mod h1;
+pub mod h2;

@@ -11,6 +11,8 @@ use std::path::Path;
 
 #[path = "fuzz_bodies/chunked_body.rs"]
 mod chunked_body;
+#[path = "fuzz_bodies/hpack.rs"]
+mod hpack;
 #[path = "fuzz_bodies/request_head.rs"]
 mod request_head;
 #[path = "fuzz_bodies/response_head.rs"]
@@ -42,4 +44,9 @@ fn response_heads() {
 #[test]
 fn chunked_bodies() {
     replay("chunked_body", chunked_body::run);
+}
+
+#[test]
+fn header_blocks() {
+    replay("hpack", hpack::run);
 }

@@ -3,19 +3,19 @@
 //! The decoders judge a message once. Whatever they let through has one meaning only, so the
 //! encoders copy field lines as they stand and re-make nothing but the framing.
 
-mod authority;
+pub(crate) mod authority;
 mod body;
 mod chunk;
 mod decode;
-mod encode;
-mod head;
+pub(crate) mod encode;
+pub(crate) mod head;
 mod name;
-mod number;
+pub(crate) mod number;
 mod response;
-mod scan;
+pub(crate) mod scan;
 mod status;
-mod target;
-mod trailer;
+pub(crate) mod target;
+pub(crate) mod trailer;
 
 pub use body::{BodyDecoder, BodyState, Piece};
 pub use decode::{Decoded, Limits, decode_request};

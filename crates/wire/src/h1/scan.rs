@@ -267,8 +267,14 @@ fn class(byte: u8) -> u8 {
 
 /// A character of a token (RFC 9110, 5.6.2).
 #[inline(always)]
-pub(super) fn is_token(byte: u8) -> bool {
+pub(crate) fn is_token(byte: u8) -> bool {
     class(byte) & TOKEN != 0
+}
+
+/// A character of a token in lower case: what field names are made of in HTTP/2 (RFC 9113, 8.2).
+#[inline(always)]
+pub(crate) fn is_lower_token(byte: u8) -> bool {
+    is_token(byte) && !byte.is_ascii_uppercase()
 }
 
 /// A character of a registered name, escapes excluded (RFC 3986, 3.2.2).
@@ -279,14 +285,14 @@ pub(super) fn is_reg_name(byte: u8) -> bool {
 
 /// SP or HTAB: white space that may stand around values (RFC 9110, 5.6.3).
 #[inline(always)]
-pub(super) fn is_space(byte: u8) -> bool {
+pub(crate) fn is_space(byte: u8) -> bool {
     class(byte) & SPACE != 0
 }
 
 /// A byte that may stand in a field value or a reason phrase: HTAB, SP, visible, obs-text
 /// (RFC 9110, 5.5).
 #[inline(always)]
-pub(super) const fn is_text(byte: u8) -> bool {
+pub(crate) const fn is_text(byte: u8) -> bool {
     byte >= 0x20 && byte != 0x7f || byte == b'\t'
 }
 
@@ -301,7 +307,7 @@ pub(super) fn control_at(rest: &[u8]) -> usize {
 /// none. Apart from the other, because a compare more per block is too much for what hardly a value
 /// holds, and in blocks, because a head full of tabs must not cost a hundredfold.
 #[inline(never)]
-pub(super) fn control_but_tab_at(rest: &[u8]) -> usize {
+pub(crate) fn control_but_tab_at(rest: &[u8]) -> usize {
     find(rest, |lanes| lanes.control() & !lanes.equal(b'\t'))
 }
 

@@ -1,0 +1,3 @@
+//! HTTP/2 (RFC 9113): bytes in, bytes out.
+
+pub mod hpack;
