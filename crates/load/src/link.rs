@@ -5,7 +5,6 @@ use std::task::{Context, Poll, ready};
 
 use sluice_message::{FaultKind, Method, Syntax};
 use sluice_net::Stream;
-use sluice_net::tls::TlsStream;
 
 use crate::answer::{Answer, AnswerReader, Found, Judge};
 use crate::source::Failure;
@@ -16,17 +15,10 @@ pub(crate) type Scratch = Vec<u8>;
 /// Room for one read; what came is looked at before more is read.
 const ROOM: usize = 64 * 1024;
 
-/// The bytes of a connection, encrypted or not.
-#[derive(Debug)]
-pub(crate) enum Transport {
-    Plain(Stream),
-    Tls(Box<TlsStream>),
-}
-
 /// A connection and what is known of the answer that is coming in.
 #[derive(Debug)]
 pub(crate) struct Link {
-    transport: Transport,
+    stream: Stream,
     reader: AnswerReader,
     /// Input that makes no sense yet: the beginning of a head.
     carry: Vec<u8>,
@@ -42,17 +34,13 @@ pub(crate) enum Broken {
 }
 
 impl Link {
-    pub(crate) fn new(transport: Transport) -> Self {
-        Self { transport, reader: AnswerReader::default(), carry: Vec::new() }
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self { stream, reader: AnswerReader::default(), carry: Vec::new() }
     }
 
     /// Whether something came in while nothing was asked for, most likely the end.
     pub(crate) fn is_stale(&self) -> bool {
-        match &self.transport {
-            Transport::Plain(stream) => stream.is_stale(),
-            // Servers send tickets at any time, which are no reason to leave.
-            Transport::Tls(stream) => stream.is_closed(),
-        }
+        self.stream.is_stale()
     }
 
     /// Reads what has come in behind what was carried over. Says how many bytes are new; 0 is the end.
@@ -62,10 +50,7 @@ impl Link {
         cx: &Context<'_>,
         scratch: &mut Scratch,
     ) -> Poll<Result<usize, Broken>> {
-        ready!(match &self.transport {
-            Transport::Plain(stream) => stream.poll_readable(cx),
-            Transport::Tls(stream) => stream.poll_readable(cx),
-        });
+        ready!(self.stream.poll_readable(cx));
         scratch.clear();
         if !self.carry.is_empty() {
             scratch.append(&mut self.carry);
@@ -73,11 +58,7 @@ impl Link {
         if scratch.capacity() - scratch.len() < ROOM / 2 {
             scratch.reserve(ROOM);
         }
-        let read = match &mut self.transport {
-            Transport::Plain(stream) => stream.poll_read(cx, scratch),
-            Transport::Tls(stream) => stream.poll_read(cx, scratch),
-        };
-        match read {
+        match self.stream.poll_read(cx, scratch) {
             Poll::Pending => {
                 self.carry.extend_from_slice(scratch);
                 Poll::Pending
@@ -129,10 +110,7 @@ impl Link {
         cx: &Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize, Broken>> {
-        let written = ready!(match &mut self.transport {
-            Transport::Plain(stream) => stream.poll_write(cx, bytes),
-            Transport::Tls(stream) => stream.poll_write(cx, bytes),
-        });
+        let written = ready!(self.stream.poll_write(cx, bytes));
         Poll::Ready(
             written.map_err(|error: io::Error| Broken::Failed(Failure::Write, error.to_string())),
         )

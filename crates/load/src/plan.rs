@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_net::Endpoint;
-use sluice_net::tls::{TlsClient, Trust};
+use sluice_net::tls::{ClientSettings, TlsClient, Trust};
 
 use crate::outcome::Mode;
 use crate::request::{Keepalive, Prepared};
@@ -60,7 +60,10 @@ impl Place {
     pub fn new(target: Target, endpoints: Vec<Endpoint>, trust: &Trust) -> Result<Self, String> {
         let tls = match target.security {
             Security::Plain => None,
-            Security::Tls => Some(TlsClient::new(&target.host, trust)?),
+            Security::Tls => {
+                let settings = ClientSettings::new(trust.clone());
+                Some(TlsClient::new(&target.host, &settings)?)
+            }
         };
         Ok(Self { target, endpoints, tls })
     }

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sluice_net::tls::{Distrust, TlsClient};
-use sluice_net::{Deadline, Endpoint, Nanos, Post, connect, precise_now, wake_all};
+use sluice_net::tls::{HandshakeError, Reason, TlsClient};
+use sluice_net::{Deadline, Endpoint, Nanos, Post, Stream, connect, precise_now, wake_all};
 
 use crate::answer::Judge;
-use crate::link::{Link, Scratch, Transport};
+use crate::link::{Link, Scratch};
 use crate::outcome::Mode;
 use crate::pace::Schedule;
 use crate::plan::Plan;
@@ -373,12 +373,12 @@ impl Worker {
             let index = (first + offset).checked_rem(there.endpoints.len()).unwrap_or(0);
             let Some(endpoint) = there.endpoints.get(index) else { continue };
             match deadline.limit(plan.timeout, reach(endpoint, there.tls.as_ref())).await {
-                Ok(Ok(transport)) => {
+                Ok(Ok(stream)) => {
                     if let Some(preferred) = preferred {
                         preferred.store(index, Ordering::Relaxed);
                     }
                     self.shared.connected.store(true, Ordering::Relaxed);
-                    return Ok(Link::new(transport));
+                    return Ok(Link::new(stream));
                 }
                 Ok(Err(error)) => said = format!("{endpoint}: {error}"),
                 Err(_) => said = format!("{endpoint}: no answer within {:?}", plan.timeout),
@@ -388,24 +388,21 @@ impl Worker {
     }
 }
 
-async fn reach(endpoint: &Endpoint, tls: Option<&TlsClient>) -> io::Result<Transport> {
+async fn reach(endpoint: &Endpoint, tls: Option<&TlsClient>) -> io::Result<Stream> {
     let stream = connect(endpoint).await?;
     match tls {
-        None => Ok(Transport::Plain(stream)),
-        Some(tls) => {
-            let stream = tls.connect(stream).await.map_err(advised)?;
-            Ok(Transport::Tls(Box::new(stream)))
-        }
+        None => Ok(stream),
+        Some(tls) => tls.connect(stream).await.map_err(advised),
     }
 }
 
 /// Says what can be done where a certificate is not accepted.
-fn advised(error: io::Error) -> io::Error {
-    match error.get_ref().is_some_and(|inner| inner.is::<Distrust>()) {
-        true => io::Error::other(format!(
+fn advised(error: HandshakeError) -> io::Error {
+    match error.reason {
+        Reason::CertificateRefused => io::Error::other(format!(
             "{error} (--ca FILE names certificates to trust, --insecure accepts any)"
         )),
-        false => error,
+        _ => error.into(),
     }
 }
 

@@ -10,6 +10,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect as start, socket_with,
 };
 
+use crate::socket::Connected;
 use crate::{Endpoint, Stream};
 
 /// Opens a connection. The caller limits how long it waits.
@@ -36,11 +37,11 @@ pub async fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
     match started {
         Ok(()) => Stream::new(fd),
         Err(Errno::INPROGRESS) => {
-            let stream = Stream::new(fd)?;
-            stream.expect_event();
-            poll_fn(|cx| stream.poll_writable(cx)).await;
-            socket_error(stream.fd())?.map_err(io::Error::from)?;
-            Ok(stream)
+            let socket = Connected::new(fd)?;
+            socket.expect_event();
+            poll_fn(|cx| socket.poll_writable(cx)).await;
+            socket_error(socket.fd())?.map_err(io::Error::from)?;
+            Ok(Stream::plain(socket))
         }
         Err(error) => Err(error.into()),
     }

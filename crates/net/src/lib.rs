@@ -22,6 +22,7 @@ mod reactor;
 pub mod resolve;
 mod runtime;
 pub mod signals;
+mod socket;
 mod stream;
 pub mod succession;
 mod task;

@@ -1,20 +1,16 @@
-//! A connected socket, to a client or to an origin.
+//! A connection to a client or to an origin, encrypted or not.
 
+use std::cell::{Ref, RefCell};
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::path::PathBuf;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::task::{Context, Poll};
 
-use rustix::buffer::spare_capacity;
 use rustix::fd::OwnedFd;
-use rustix::net::sockopt::set_socket_linger;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 
-use crate::reactor::{Registration, Watch};
-use crate::runtime::reactor;
-use crate::task::poll_budget;
+use crate::socket::Connected;
+use crate::tls::session::Session;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,168 +30,163 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A connected socket of this thread.
+/// A connection of this thread. What is written and read is plain text; on the way it may be encrypted.
 ///
-/// Both directions are registered once, edge-triggered. A method that answers `Pending` has made sure
-/// that the task is woken when it may succeed.
+/// A method that answers `Pending` has made sure that the task is woken when it may succeed.
 pub struct Stream {
-    fd: OwnedFd,
-    registration: Registration,
+    socket: Connected,
+    /// Absent on connections that are not encrypted, which pay for it with one comparison.
+    session: Option<Box<RefCell<Session>>>,
 }
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").field("fd", &self.fd).finish_non_exhaustive()
+        f.debug_struct("Stream").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Stream {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            session.borrow_mut().farewell(&self.socket);
+        }
     }
 }
 
 impl Stream {
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
-        let registration = reactor()?.register(&fd, Watch::Connection)?;
-        Ok(Self { fd, registration })
+        Ok(Self::plain(Connected::new(fd)?))
+    }
+
+    pub(crate) const fn plain(socket: Connected) -> Self {
+        Self { socket, session: None }
+    }
+
+    pub(crate) const fn socket(&self) -> &Connected {
+        &self.socket
+    }
+
+    /// From now on what goes over it is encrypted.
+    pub(crate) fn encrypt(&mut self, session: Session) {
+        self.session = Some(Box::new(RefCell::new(session)));
+    }
+
+    /// What encrypts it; absent if nothing does.
+    pub(crate) fn session(&self) -> Option<Ref<'_, Session>> {
+        self.session.as_ref().map(|session| session.borrow())
     }
 
     /// Reads into the spare capacity of `buffer`, which must not be full; 0 means that the peer
-    /// closed its sending side.
-    ///
-    /// A read that leaves capacity spare found the socket drained: the next one waits for the kernel
-    /// to announce more instead of asking it, which saves a system call a request.
+    /// closed its sending side. What was encrypted comes in whole records: they make the buffer grow
+    /// if they do not fit.
     #[inline]
     pub fn poll_read(&self, cx: &Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
-        let readiness = &self.registration.readiness;
-        ready!(readiness.read.poll_ready(cx));
-        ready!(poll_budget(cx));
-        let spare = buffer.capacity() - buffer.len();
-        match recv(&self.fd, spare_capacity(buffer), RecvFlags::empty()) {
-            Ok((length, _)) => {
-                // The end of the stream comes without another event if it came with this one.
-                if length < spare && !readiness.closed.get() {
-                    readiness.read.set_drained();
-                }
-                Poll::Ready(Ok(length))
-            }
-            Err(rustix::io::Errno::AGAIN) => {
-                readiness.read.set_drained();
-                readiness.read.await_ready(cx);
-                Poll::Pending
-            }
-            Err(rustix::io::Errno::INTR) => {
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            Err(error) => Poll::Ready(Err(error.into())),
+        match &self.session {
+            None => self.socket.poll_read(cx, buffer),
+            Some(session) => decrypt(session, &self.socket, cx, buffer),
         }
     }
 
     /// Ready once a read may succeed or end, without reading.
     #[inline]
     pub fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
-        self.registration.readiness.read.poll_ready(cx)
+        match &self.session {
+            Some(session) if session.borrow().has_input() => Poll::Ready(()),
+            _ => self.socket.poll_readable(cx),
+        }
     }
 
     /// Ready once the peer has closed its sending side or the connection is broken. Wakes for
     /// incoming data as well, then answers `Pending` again.
     #[inline]
     pub fn poll_closed(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.registration.readiness.closed.get() {
-            return Poll::Ready(());
-        }
-        self.registration.readiness.read.await_ready(cx);
-        Poll::Pending
+        self.socket.poll_closed(cx)
     }
 
     /// Whether data or an end arrived that nobody has read: such an idle connection is of no use.
     #[must_use]
+    #[inline]
     pub fn is_stale(&self) -> bool {
-        self.registration.readiness.read.is_ready() || self.registration.readiness.closed.get()
+        match &self.session {
+            None => self.socket.is_stale(),
+            Some(session) => session.borrow_mut().is_stale(&self.socket),
+        }
     }
 
     /// Whether the peer has closed its sending side or the connection is broken.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.registration.readiness.closed.get()
+        self.socket.is_closed()
     }
 
     /// Writes some of `bytes`.
+    ///
+    /// After `Pending` the next bytes offered must begin with the same ones, or come to nothing at
+    /// all: some of them may be encrypted already, in the order they were offered in.
     #[inline]
     pub fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        ready!(self.registration.readiness.write.poll_ready(cx));
-        ready!(poll_budget(cx));
-        self.written(cx, send(&self.fd, bytes, SendFlags::NOSIGNAL), bytes.len())
+        match &self.session {
+            None => self.socket.poll_write(cx, bytes),
+            Some(session) => encrypt(session, &self.socket, cx, (bytes, &[])),
+        }
     }
 
-    /// Writes some of `first` and then some of `second`, in one system call.
+    /// Writes some of `first` and then some of `second`, in one system call. As for the rest,
+    /// [`Stream::poll_write`].
+    #[inline]
     pub fn poll_write_two(
         &self,
         cx: &Context<'_>,
         first: &[u8],
         second: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.registration.readiness.write.poll_ready(cx));
-        ready!(poll_budget(cx));
-        let parts = [IoSlice::new(first), IoSlice::new(second)];
-        let mut nothing = SendAncillaryBuffer::default();
-        let result = sendmsg(&self.fd, &parts, &mut nothing, SendFlags::NOSIGNAL);
-        self.written(cx, result, first.len() + second.len())
-    }
-
-    #[inline]
-    fn written(
-        &self,
-        cx: &Context<'_>,
-        result: rustix::io::Result<usize>,
-        offered: usize,
-    ) -> Poll<io::Result<usize>> {
-        let write = &self.registration.readiness.write;
-        match result {
-            Ok(length) => {
-                if length < offered {
-                    write.set_drained();
-                }
-                Poll::Ready(Ok(length))
-            }
-            Err(rustix::io::Errno::AGAIN) => {
-                write.set_drained();
-                write.await_ready(cx);
-                Poll::Pending
-            }
-            Err(rustix::io::Errno::INTR) => {
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            Err(error) => Poll::Ready(Err(error.into())),
+        match &self.session {
+            None => self.socket.poll_write_two(cx, first, second),
+            Some(session) => encrypt(session, &self.socket, cx, (first, second)),
         }
     }
 
-    /// Ready once a write may succeed; what [`crate::connect`] waits for.
-    pub(crate) fn poll_writable(&self, cx: &Context<'_>) -> Poll<()> {
-        self.registration.readiness.write.poll_ready(cx)
-    }
-
-    pub(crate) fn expect_event(&self) {
-        self.registration.readiness.write.set_drained();
-        self.registration.readiness.read.set_drained();
-    }
-
-    pub(crate) fn fd(&self) -> &OwnedFd {
-        &self.fd
-    }
-
     /// Makes the coming close a reset, so that a peer that reads until the end of the connection does
-    /// not take half of something for the whole.
+    /// not take half of something for the whole. For the same reason nothing is said of an end then.
     pub fn abort_on_close(&self) {
-        // If it fails the connection is gone already.
-        let _ = set_socket_linger(&self.fd, Some(Duration::ZERO));
+        if let Some(session) = &self.session {
+            session.borrow_mut().leave_silently();
+        }
+        self.socket.abort_on_close();
     }
 
     /// Closes one or both directions. A connection that is gone already is no error.
     pub fn shut_down(&self, how: Shutdown) {
-        let how = match how {
-            Shutdown::Read => rustix::net::Shutdown::Read,
-            Shutdown::Write => rustix::net::Shutdown::Write,
-            Shutdown::Both => rustix::net::Shutdown::Both,
-        };
-        // ENOTCONN: the peer was faster.
-        let _ = rustix::net::shutdown(&self.fd, how);
+        if let Some(session) = &self.session
+            && how != Shutdown::Read
+        {
+            session.borrow_mut().farewell(&self.socket);
+        }
+        self.socket.shut_down(how);
     }
+}
+
+// Apart from the methods, so that what plain connections run through stays small.
+
+#[cold]
+#[inline(never)]
+fn decrypt(
+    session: &RefCell<Session>,
+    socket: &Connected,
+    cx: &Context<'_>,
+    buffer: &mut Vec<u8>,
+) -> Poll<io::Result<usize>> {
+    session.borrow_mut().poll_read(socket, cx, buffer)
+}
+
+#[cold]
+#[inline(never)]
+fn encrypt(
+    session: &RefCell<Session>,
+    socket: &Connected,
+    cx: &Context<'_>,
+    bytes: (&[u8], &[u8]),
+) -> Poll<io::Result<usize>> {
+    session.borrow_mut().poll_write(socket, cx, bytes)
 }

@@ -1,0 +1,168 @@
+//! Certificates a server shows, and which of them a client gets to see.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{InconsistentKeys, SignatureAlgorithm, SignatureScheme};
+use webpki::EndEntityCert;
+
+/// A certificate with those of its issuers, and its private key.
+#[derive(Clone)]
+pub struct Certificate {
+    pub(crate) key: Arc<CertifiedKey>,
+    names: Vec<String>,
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+impl Certificate {
+    /// From PEM texts: the certificate first, its issuers behind it; and its key, as PKCS#8, PKCS#1 or
+    /// SEC 1.
+    ///
+    /// # Errors
+    /// What is missing, broken, or does not belong together, in words.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, String> {
+        let chain = certificates(chain)?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+            rustls::pki_types::pem::Error::NoItemsFound => {
+                "no private key is in the file of the key; it should be a PEM text".to_owned()
+            }
+            error => format!("the private key is broken: {error}"),
+        })?;
+        let key = aws_lc_rs::sign::any_supported_type(&key)
+            .map_err(|error| format!("the private key is of no use: {error}"))?;
+        let key = CertifiedKey::new(chain, key);
+        match key.keys_match() {
+            Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+            Err(rustls::Error::InconsistentKeys(_)) => {
+                return Err("the private key does not belong to the certificate".to_owned());
+            }
+            Err(error) => return Err(format!("the certificate is broken: {error}")),
+        }
+        let names = names(key.cert.first())?;
+        Ok(Self { key: Arc::new(key), names })
+    }
+
+    /// The same with a proof that it was not revoked, which clients are given with it.
+    #[must_use]
+    pub fn with_staple(self, ocsp: Vec<u8>) -> Self {
+        let mut key = CertifiedKey::clone(&self.key);
+        key.ocsp = Some(ocsp);
+        Self { key: Arc::new(key), names: self.names }
+    }
+
+    /// The names it is for, in lower case; `*.` stands for one label.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The certificate itself, in DER.
+    #[must_use]
+    pub fn der(&self) -> &[u8] {
+        self.key.cert.first().map_or(&[], |certificate| certificate.as_ref())
+    }
+}
+
+/// The certificates of a PEM text; at least one.
+pub(crate) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    match list.map_err(|error| format!("a broken PEM text: {error}"))? {
+        list if list.is_empty() => {
+            Err("no certificate is in it; it should be a PEM text".to_owned())
+        }
+        list => Ok(list),
+    }
+}
+
+fn names(certificate: Option<&CertificateDer<'static>>) -> Result<Vec<String>, String> {
+    let Some(certificate) = certificate else { return Ok(Vec::new()) };
+    let parsed = EndEntityCert::try_from(certificate)
+        .map_err(|error| format!("the certificate is broken: {error:?}"))?;
+    Ok(parsed.valid_dns_names().map(str::to_ascii_lowercase).collect())
+}
+
+/// Certificates by the names they are for. The first one is for clients that name nobody, or somebody
+/// else.
+#[derive(Debug, Default)]
+struct Register {
+    /// Several may be for one name, with keys of different kinds: the better kind is first.
+    exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// By what stands behind `*.`.
+    wildcard: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    default: Vec<Arc<CertifiedKey>>,
+}
+
+impl Register {
+    fn new(list: &[Certificate]) -> Self {
+        let mut register = Self::default();
+        for certificate in list {
+            for name in &certificate.names {
+                let keys = match name.strip_prefix("*.") {
+                    Some(parent) => register.wildcard.entry(parent.to_owned()).or_default(),
+                    None => register.exact.entry(name.clone()).or_default(),
+                };
+                keys.push(Arc::clone(&certificate.key));
+            }
+        }
+        let same = |it: &&Certificate| list.first().is_some_and(|one| one.names == it.names);
+        register.default = list.iter().filter(same).map(|it| Arc::clone(&it.key)).collect();
+        let all = register.exact.values_mut().chain(register.wildcard.values_mut());
+        for keys in all.chain([&mut register.default]) {
+            // Stable: of two of one kind the one that was named first stays first.
+            keys.sort_by_key(|key| cost(key.key.algorithm()));
+        }
+        register
+    }
+
+    fn find(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
+        let Some(name) = name else { return &self.default };
+        // A name that ends with its dot means the same.
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let parent = || name.split_once('.').and_then(|(_, parent)| self.wildcard.get(parent));
+        self.exact.get(&name).or_else(parent).unwrap_or(&self.default)
+    }
+}
+
+/// What a signature costs the server: the kinds in order.
+const fn cost(algorithm: SignatureAlgorithm) -> u8 {
+    match algorithm {
+        SignatureAlgorithm::ECDSA => 0,
+        SignatureAlgorithm::ED25519 => 1,
+        SignatureAlgorithm::RSA => 2,
+        _ => 3,
+    }
+}
+
+/// The certificates of a server; they can be replaced while it shakes hands.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf(RwLock<Arc<Register>>);
+
+impl Shelf {
+    pub(crate) fn replace(&self, list: &[Certificate]) {
+        let register = Arc::new(Register::new(list));
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = register;
+    }
+
+    fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let register = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(schemes).is_some();
+        register.find(name).iter().find(fits).cloned()
+    }
+}
+
+impl ResolvesServerCert for Shelf {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.choose(hello.server_name(), hello.signature_schemes())
+    }
+}
