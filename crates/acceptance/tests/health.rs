@@ -7,11 +7,13 @@
     reason = "a test fails by panicking"
 )]
 
+use std::collections::BTreeSet;
 use std::io;
 
 use sluice_acceptance::{config, eventually, metric};
 use sluice_testkit::{
-    After, Exchange, Gate, NameServer, Origin, Resolution, Sluice, Switch, behaviour, get,
+    After, Asked, ByteScript, Exchange, Gate, NameServer, Origin, Resolution, Sluice, Switch,
+    behaviour, get,
 };
 
 /// An upstream `api` of these servers with further lines, behind every path.
@@ -395,5 +397,157 @@ fn an_ejected_server_has_to_pass_its_checks_as_well() {
         "{line}"
     );
     assert!(sluice.words().wait_after(mark, "is back from its ejection").is_some());
+    sluice.stop();
+}
+
+#[test]
+fn when_none_is_left_all_are_asked_unless_that_is_off() {
+    let (first_up, first) = patient("first");
+    let (second_up, second) = patient("second");
+    let origins = [&first, &second];
+    let sluice = Sluice::start(&checked(2, &origins, &often("")));
+    let web = sluice.address("web");
+    let panics = || metric(&sluice.admin(), "sluice_upstream_panic{upstream=\"api\"}") == 1;
+    assert!(!panics());
+    first_up.set(behaviour::fixed(500, ""));
+    second_up.set(behaviour::fixed(500, ""));
+    assert!(eventually(panics));
+    assert!(
+        sluice.words().wait_after(0, "api: 0 of 2 servers are available, all are asked").is_some()
+    );
+    let answers = || -> BTreeSet<String> { (0..8).map(|_| get(&web, "/").text()).collect() };
+    assert_eq!(answers().len(), 2, "both are asked");
+    // One that recovers gets everything.
+    first_up.set(behaviour::fixed(200, "up"));
+    assert!(eventually(|| is_available(&sluice, &first) && !panics()));
+    assert!(sluice.words().wait_after(0, "1 of 2 servers are available, no more panic").is_some());
+    assert_eq!(answers(), BTreeSet::from(["first".to_owned()]));
+    let off = format!("{}\npanic = \"off\"", often(""));
+    assert!(sluice.reload(&checked(2, &origins, &off)).starts_with("reloaded"));
+    first_up.set(behaviour::fixed(500, ""));
+    assert!(eventually(|| !is_available(&sluice, &first)));
+    let refused = get(&web, "/");
+    assert_eq!(
+        (refused.status, refused.text().as_str()),
+        (503, "503 Service Unavailable: no_server\n")
+    );
+    assert!(!panics());
+    sluice.stop();
+}
+
+#[test]
+fn when_too_few_are_left_all_are_asked() {
+    let patients: Vec<(Switch, Origin)> = ["a", "b", "c", "d"].map(patient).into();
+    let origins: Vec<&Origin> = patients.iter().map(|(_, origin)| origin).collect();
+    let lines = format!("{}\npanic = \"50%\"", often(""));
+    let sluice = Sluice::start(&checked(1, &origins, &lines));
+    let answers = || -> BTreeSet<String> {
+        (0..16).map(|_| get(&sluice.address("web"), "/").text()).collect()
+    };
+    for (switch, origin) in patients.iter().take(2) {
+        switch.set(behaviour::fixed(500, ""));
+        assert!(eventually(|| !is_available(&sluice, origin)));
+    }
+    assert_eq!(answers(), BTreeSet::from(["c".to_owned(), "d".to_owned()]), "half is enough");
+    let (switch, origin) = &patients[2];
+    switch.set(behaviour::fixed(500, ""));
+    assert!(eventually(|| !is_available(&sluice, origin)));
+    assert_eq!(answers().len(), 4);
+    sluice.stop();
+}
+
+fn refusals(sluice: &Sluice, limit: &str) -> u64 {
+    let labels = format!("{{upstream=\"api\",limit=\"{limit}\"}}");
+    metric(&sluice.admin(), &format!("sluice_upstream_circuit_open_total{labels}"))
+}
+
+const ASKED: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[test]
+fn what_goes_beyond_the_breaker_is_refused_at_once() {
+    for limit in ["requests", "connections"] {
+        let gate = Gate::new();
+        let origin = Origin::start(behaviour::gated(gate.clone(), behaviour::fixed(200, "ok")));
+        let config =
+            |most: u32| checked(2, &[&origin], &format!("breaker = {{ {limit} = {most} }}"));
+        let sluice = Sluice::start(&config(2));
+        let web = sluice.address("web");
+        let mut held: Vec<ByteScript> = (0..2).map(|_| ByteScript::connect(&web)).collect();
+        held.iter_mut().for_each(|client| _ = client.send(ASKED));
+        assert!(origin.wait_for_requests(2), "{limit}");
+        // The workers count together, and a connection that was refused goes on.
+        let mut client = ByteScript::connect(&web);
+        for round in 1..=3 {
+            let refused = client.send(ASKED).read_response(Asked::Get).unwrap();
+            assert_eq!(refused.status, 503, "{limit}");
+            assert_eq!(refused.text(), "503 Service Unavailable: circuit_open\n", "{limit}");
+            assert_eq!(refusals(&sluice, limit), round, "{limit}");
+        }
+        assert_eq!(origin.requests().len(), 2, "{limit}");
+        // A reload may raise the limit; who is under way still counts.
+        assert!(sluice.reload(&config(3)).starts_with("reloaded"), "{limit}");
+        let third = client.send(ASKED);
+        assert!(origin.wait_for_requests(3), "{limit}");
+        assert_eq!(get(&web, "/").status, 503, "{limit}");
+        gate.open();
+        assert_eq!(third.read_response(Asked::Get).unwrap().text(), "ok", "{limit}");
+        for client in &mut held {
+            assert_eq!(client.read_response(Asked::Get).unwrap().text(), "ok", "{limit}");
+        }
+        // All is given back once the answers have been passed on.
+        for _ in 0..20 {
+            assert!(eventually(|| get(&web, "/").status == 200), "{limit}");
+        }
+        sluice.stop();
+    }
+}
+
+#[test]
+fn requests_that_wait_for_a_connection_are_limited() {
+    // Nobody accepts: once the queue is full, opening a connection takes for ever.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let patience = std::time::Duration::from_millis(100);
+    let mut queue = Vec::new();
+    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, patience) {
+        queue.push(stream);
+    }
+    let text = format!(
+        "[upstream.api]\nservers = \"{address}\"\ntimeout = {{ connect = \"1h\" }}\n\
+         breaker = {{ pending = 1 }}\n\n[[route]]\nproxy = \"api\"\n"
+    );
+    let sluice = Sluice::start(&format!("workers = 2\n{}", config(&text)));
+    let web = sluice.address("web");
+    let mut waiting = ByteScript::connect(&web);
+    waiting.send(ASKED);
+    let active = || metric(&sluice.admin(), "sluice_upstream_active_requests{upstream=\"api\"}");
+    assert!(eventually(|| active() == 1));
+    for round in 1..=2 {
+        assert_eq!(get(&web, "/").text(), "503 Service Unavailable: circuit_open\n");
+        assert_eq!(refusals(&sluice, "pending"), round);
+    }
+    assert_eq!(active(), 1);
+    drop(queue);
+}
+
+#[test]
+fn retries_are_limited_without_a_refusal_of_their_own() {
+    let dead = Origin::start(behaviour::fixed(200, "")).address().to_owned();
+    let alive = Origin::start(behaviour::fixed(200, "alive"));
+    let config = |lines: &str| {
+        let text = format!(
+            "[upstream.api]\nservers = [\"{dead}\", \"{}\"]\n{lines}\n\n[[route]]\nproxy = \"api\"\n",
+            alive.address()
+        );
+        format!("workers = 1\n{}", config(&text))
+    };
+    let sluice = Sluice::start(&config("breaker = { retries = 0 }"));
+    let web = sluice.address("web");
+    let mut statuses: Vec<u16> = (0..6).map(|_| get(&web, "/").status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 200, 502, 502, 502], "what the first try came to");
+    assert_eq!(refusals(&sluice, "retries"), 3);
+    assert!(sluice.reload(&config("breaker = { retries = 1 }")).starts_with("reloaded"));
+    assert!(eventually(|| (0..6).all(|_| get(&web, "/").status == 200)));
     sluice.stop();
 }

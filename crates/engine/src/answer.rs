@@ -76,15 +76,14 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         (_, K::MethodNotImplemented) => (501, Level::Info),
         (_, K::ConnectTimedOut | K::ResponseTimedOut) => (504, Level::Warn),
         (Side::Upstream, K::TimedOut) => (504, Level::Warn),
-        (_, K::NoServer | K::Overloaded) => (503, Level::Warn),
+        (_, K::NoServer | K::Overloaded | K::CircuitOpen) => (503, Level::Warn),
         (Side::Upstream, _) => (502, Level::Warn),
         (_, K::Exhausted) => (503, Level::Error),
         (Side::Internal, _) | (_, K::ConnectFailed | K::Broken) => (500, Level::Error),
     };
     let persistence = match (fault.side, fault.kind) {
-        (_, K::NoRoute | K::MethodNotAllowed | K::Overloaded) | (Side::Upstream, _) => {
-            Persistence::KeepAlive
-        }
+        (_, K::NoRoute | K::MethodNotAllowed | K::Overloaded | K::CircuitOpen)
+        | (Side::Upstream, _) => Persistence::KeepAlive,
         _ => Persistence::Close,
     };
     let reply = if status == 499 { Reply::Nobody } else { Reply::Send };
@@ -132,6 +131,7 @@ mod tests {
             (up(FaultKind::NoServer), 503),
             (Fault::internal(FaultKind::Exhausted), 503),
             (Fault::internal(FaultKind::Overloaded), 503),
+            (Fault::internal(FaultKind::CircuitOpen), 503),
             (up(FaultKind::Overloaded), 503),
             (Fault::internal(FaultKind::Broken), 500),
             (down(FaultKind::NoRoute), 404),

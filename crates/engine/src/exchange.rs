@@ -12,7 +12,7 @@ use sluice_message::{
 use sluice_meter::{AccessRecord, RouteMeter};
 use sluice_net::{now, unix_ms};
 use sluice_route::Match;
-use sluice_upstream::{Cluster, Visit};
+use sluice_upstream::{Cluster, Pass, Visit};
 
 use crate::admission::{Admission, Ticket};
 use crate::answer::{Reply, judge, phrase};
@@ -83,6 +83,8 @@ impl From<Fault> for Stop {
 pub(crate) struct UpstreamRecord {
     pub(crate) cluster: Option<Rc<Cluster>>,
     pub(crate) server: Option<Visit>,
+    /// The connection in use.
+    pub(crate) connection: Pass,
     pub(crate) nanos: Option<u64>,
     pub(crate) attempts: u32,
 }

@@ -15,7 +15,7 @@ use std::task::Poll;
 
 use sluice_conn::{Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
 use sluice_message::{BodyLength, Fault, FaultKind, Persistence, Retry};
-use sluice_upstream::Cluster;
+use sluice_upstream::{Breaker, Cluster};
 
 use crate::exchange::{After, AnswerProgress, Exchange, Stop, exhausted};
 use crate::forward::{continue_introduction, set_host};
@@ -36,6 +36,7 @@ impl Exchange<'_, '_> {
         (receiver, sender): Halves<'_>,
     ) -> Result<After, Stop> {
         self.upstream.cluster = Some(Rc::clone(cluster));
+        let _admitted = cluster.admit(Breaker::Requests)?;
         let upgrade = wants_upgrade(self.request);
         self.introduce_client()?;
         let mut upload = Upload::new(self.request, body_limit);

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use sluice_conn::{Receiver, Sender};
 use sluice_message::ResponseHead;
 use sluice_net::Deadline;
+use sluice_upstream::Pass;
 
 /// Spares kept for reuse by each worker.
 const KEPT: usize = 64;
@@ -21,6 +22,8 @@ pub(crate) struct Spare {
     pub(crate) deadline: Deadline,
     /// From the request's first byte sent to the head of the answer.
     pub(crate) nanos: u64,
+    /// The connection in use.
+    pub(crate) connection: Pass,
 }
 
 /// Spares of one worker that nobody uses. They are made on demand.
@@ -35,6 +38,7 @@ impl Spares {
 
     /// For the next one. Its connection has to be gone.
     pub(crate) fn put(&self, mut spare: Spare) {
+        spare.connection = Pass::default();
         let mut spares = self.0.borrow_mut();
         if spares.len() < KEPT {
             spare.response.fields.shrink(HEAD_KEPT);

@@ -94,6 +94,8 @@ pub enum FaultKind {
     ResponseTimedOut,
     /// As many requests are under way as may, and no more may wait or this one waited too long.
     Overloaded,
+    /// The upstream has as much to do as it may have at a time.
+    CircuitOpen,
     /// The gateway is out of something (file descriptors, space for fields).
     Exhausted,
     /// A panic or a broken invariant, caught.
@@ -122,6 +124,7 @@ impl FaultKind {
             Self::ConnectTimedOut => "connect_timed_out",
             Self::ResponseTimedOut => "response_timed_out",
             Self::Overloaded => "overloaded",
+            Self::CircuitOpen => "circuit_open",
             Self::Exhausted => "exhausted",
             Self::Broken => "broken",
         }

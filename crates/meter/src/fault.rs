@@ -5,7 +5,7 @@ use sluice_message::{Fault, FaultKind, Side, Syntax};
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 19] = [
+const KINDS: [FaultKind; 20] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -25,6 +25,7 @@ const KINDS: [FaultKind; 19] = [
     FaultKind::Exhausted,
     FaultKind::Broken,
     FaultKind::Overloaded,
+    FaultKind::CircuitOpen,
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -50,6 +51,7 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::Exhausted => 16,
         FaultKind::Broken => 17,
         FaultKind::Overloaded => 18,
+        FaultKind::CircuitOpen => 19,
     }
 }
 

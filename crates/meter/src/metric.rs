@@ -112,6 +112,10 @@ metrics! {
         "Requests under way, from the choice of a server to the end of the answer.";
     UPSTREAM_IDLE = Gauge "sluice_upstream_idle_connections" ["upstream"]
         "Connections kept open for the next request.";
+    UPSTREAM_REFUSED = Counter "sluice_upstream_circuit_open_total" ["upstream", "limit"]
+        "What was refused because as much was under way as the breaker allows, by its limit. A limit appears with its first refusal.";
+    UPSTREAM_PANIC = Gauge "sluice_upstream_panic" ["upstream"]
+        "1 while servers that are out are asked as well, because too few are left.";
     UPSTREAM_RECEIVED = Counter "sluice_upstream_received_bytes_total" ["upstream"]
         "Bytes received from the upstream.";
     UPSTREAM_SENT = Counter "sluice_upstream_sent_bytes_total" ["upstream"]

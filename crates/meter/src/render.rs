@@ -204,6 +204,20 @@ impl Meters {
         }
         gauge(page, &metric::UPSTREAM_ACTIVE, |meter| meter.active.value());
         gauge(page, &metric::UPSTREAM_IDLE, |meter| meter.idle.value());
+        page.family(&metric::UPSTREAM_REFUSED);
+        for (name, meter) in upstreams.iter() {
+            let limits = [
+                ("connections", meter.sum(|meter| meter.refused.connections.value())),
+                ("pending", meter.sum(|meter| meter.refused.pending.value())),
+                ("requests", meter.sum(|meter| meter.refused.requests.value())),
+                ("retries", meter.sum(|meter| meter.refused.retries.value())),
+            ];
+            for (limit, count) in limits.into_iter().filter(|(_, count)| *count > 0) {
+                let labels = [("upstream", name.as_str()), ("limit", limit)];
+                page.sample(metric::UPSTREAM_REFUSED.name, &labels, count);
+            }
+        }
+        gauge(page, &metric::UPSTREAM_PANIC, |meter| meter.panic.value());
         counter(page, &metric::UPSTREAM_RECEIVED, |meter| meter.received_bytes.value());
         counter(page, &metric::UPSTREAM_SENT, |meter| meter.sent_bytes.value());
     }

@@ -33,10 +33,27 @@ pub struct UpstreamMeter {
     pub active: Gauge,
     /// Connections kept open for the next request.
     pub idle: Gauge,
+    /// What was refused because as much was under way as may be.
+    pub refused: RefusalCounters,
+    /// 1 while servers that are out are asked as well, because too few are left.
+    pub panic: Level,
     /// Bytes received from servers.
     pub received_bytes: Counter,
     /// Bytes sent to servers.
     pub sent_bytes: Counter,
+}
+
+/// What was refused because as much was under way as may be, by limit.
+#[derive(Debug, Default)]
+pub struct RefusalCounters {
+    /// Connections in use.
+    pub connections: Counter,
+    /// Requests that wait for a connection to be opened.
+    pub pending: Counter,
+    /// Requests.
+    pub requests: Counter,
+    /// Requests that are tried again.
+    pub retries: Counter,
 }
 
 impl UpstreamMeter {

@@ -52,9 +52,9 @@ pub use schema::schema;
 pub use share::Share;
 pub use source::{Format, Source};
 pub use upstream::{
-    Balance, Ejection, HashOn, Health, HealthRequest, Hedge, InitialHealth, Keepalive, Repeatable,
-    Retry, RetryBudget, RetryCondition, Role, Server, Sticky, Upstream, UpstreamTimeout,
-    parse_servers,
+    Balance, Breaker, Ejection, HashOn, Health, HealthRequest, Hedge, InitialHealth, Keepalive,
+    Panic, Repeatable, Retry, RetryBudget, RetryCondition, Role, Server, Sticky, Upstream,
+    UpstreamTimeout, parse_servers,
 };
 
 #[cfg(test)]

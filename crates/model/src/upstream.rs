@@ -1,6 +1,7 @@
 //! Upstreams: groups of origin servers, and how they are spoken to.
 
 mod balance;
+mod breaker;
 mod ejection;
 mod health;
 mod list;
@@ -23,8 +24,9 @@ use crate::report::Report;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 
 pub use balance::{Balance, HashOn};
+pub use breaker::Breaker;
 pub use ejection::Ejection;
-pub use health::{Health, HealthRequest, InitialHealth};
+pub use health::{Health, HealthRequest, InitialHealth, Panic};
 pub use list::parse_servers;
 pub use patience::{Keepalive, UpstreamTimeout};
 pub use retry::{Hedge, Repeatable, Retry, RetryBudget, RetryCondition};
@@ -32,8 +34,9 @@ pub use server::{Role, Server};
 pub use sticky::Sticky;
 
 use balance::{BALANCES, HASH, read_balance};
+use breaker::{BREAKER, read_breaker};
 use ejection::{EJECTION, read_ejection};
-use health::{HEALTH, read_health};
+use health::{HEALTH, read_health, read_panic};
 use patience::{KEEPALIVE, TIMEOUT, read_keepalive, read_timeout};
 use retry::{RETRY, read_retry};
 use server::{SERVER, read_servers};
@@ -62,6 +65,10 @@ pub struct Upstream {
     pub health: Option<Health>,
     /// When servers are out because requests failed; `None` = never.
     pub ejection: Option<Ejection>,
+    /// When servers that are out are asked all the same.
+    pub panic: Panic,
+    /// What may be under way at a time.
+    pub breaker: Breaker,
     /// The Host field sent to the servers; `None` = the one of the client.
     pub host: Option<String>,
 }
@@ -137,6 +144,20 @@ pub(crate) static UPSTREAM: Section = Section {
             kind: Kind::Table(&EJECTION),
             preset: Preset::Absent("servers are not ejected"),
             doc: "When a server gets no requests for a while because those it got failed.",
+        },
+        Key {
+            name: "breaker",
+            kind: Kind::Table(&BREAKER),
+            preset: Preset::Absent("no limits"),
+            doc: "Limits on what the upstream is asked to do at a time.",
+        },
+        Key {
+            name: "panic",
+            kind: Kind::Text("share such as \"50%\", or \"off\""),
+            preset: Preset::Value("0%"),
+            doc: "When less than this share of the servers is available, or none, those that are \
+                  unhealthy or ejected are asked as well. `off` refuses requests when none is \
+                  available.",
         },
         Key {
             name: "host",
@@ -236,6 +257,8 @@ fn read_options(name: &str, fields: &Fields<'_, '_>) -> Upstream {
         retry: read_retry(fields),
         health: read_health(fields),
         ejection: read_ejection(fields),
+        panic: read_panic(fields),
+        breaker: read_breaker(fields),
         host: fields.parsed("host", parse_authority),
     }
 }

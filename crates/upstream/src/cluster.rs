@@ -10,9 +10,10 @@ use sluice_meter::UpstreamMeter;
 use sluice_net::{Endpoint, Nanos, Stream, now};
 
 use crate::balance::Selection;
+use crate::breaker::CircuitOpen;
 use crate::retry::Budget;
 use crate::sticky::StickyTable;
-use crate::{Ask, Bar, ClusterPlan, ClusterSettings, Server, ServerPlan};
+use crate::{Ask, Bar, Breaker, ClusterPlan, ClusterSettings, Pass, Server, ServerPlan};
 
 /// Servers, the rotation among them, and the plan they came from.
 #[derive(Debug)]
@@ -207,8 +208,34 @@ impl Cluster {
         }
     }
 
+    /// Lets something begin, which ends when the pass is dropped.
+    ///
+    /// # Errors
+    /// As much is under way already as may be.
+    #[inline]
+    pub fn admit(&self, what: Breaker) -> Result<Pass, Fault> {
+        let rule = &self.plan.settings.breaker;
+        self.plan.state.breakers.admit(rule, what).map_err(|CircuitOpen| self.refuse(what))
+    }
+
+    #[cold]
+    fn refuse(&self, what: Breaker) -> Fault {
+        let count = &self.meter().refused;
+        match what {
+            Breaker::Connections => count.connections.increment(),
+            Breaker::Pending => count.pending.increment(),
+            Breaker::Requests => count.requests.increment(),
+            Breaker::Retries => count.retries.increment(),
+        }
+        Fault::internal(FaultKind::CircuitOpen)
+    }
+
     /// Takes note that `server` gave no answer.
     pub fn on_failure(&self, server: &Server, fault: Fault) {
+        if fault.kind == FaultKind::CircuitOpen {
+            // It was not asked.
+            return;
+        }
         self.meter().on_failure(fault.kind);
         server.meter().failures.increment();
     }

@@ -6,6 +6,7 @@
 
 mod ask;
 mod balance;
+mod breaker;
 mod cluster;
 mod health;
 mod plan;
@@ -19,10 +20,11 @@ mod sticky;
 mod visit;
 
 pub use ask::Ask;
+pub use breaker::{Breaker, BreakerRule, Pass};
 pub use cluster::Cluster;
 pub use health::{
-    CheckRule, EjectionRule, HealthOrder, HealthParts, HealthSettings, HttpProbe, Initial, Probe,
-    Tone, watch_health,
+    CheckRule, EjectionRule, HealthOrder, HealthParts, HealthSettings, HttpProbe, Initial, Panic,
+    Probe, Tone, watch_health,
 };
 pub use plan::{BalanceRule, ClusterPlan, ClusterSettings, HashKey, Layout, Role, ServerPlan};
 pub use retry::{BudgetRule, Condition, Conditions, HedgeRule, Repeatable, RetryPolicy};

@@ -8,7 +8,7 @@ use sluice_net::Endpoint;
 
 use crate::ring::Ring;
 use crate::sticky::{StickyRule, StickyTable};
-use crate::{ClusterState, HealthSettings, RetryPolicy, ServerState};
+use crate::{BreakerRule, ClusterState, HealthSettings, RetryPolicy, ServerState};
 
 /// A cluster as all workers share it. Immutable: a change makes a new plan.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub struct ClusterSettings {
     pub retry: RetryPolicy,
     /// How servers are found to be well or not.
     pub health: HealthSettings,
+    /// What may be under way at a time.
+    pub breaker: BreakerRule,
     /// `Host` sent to the origin; the client's own if absent.
     pub host: Option<Box<[u8]>>,
 }

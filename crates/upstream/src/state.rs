@@ -8,11 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use sluice_meter::{PerWorker, ServerMeter};
 use sluice_net::{Endpoint, Nanos, precise_now};
 
+use crate::breaker::{BreakerRule, Breakers};
+
 /// A cluster as the whole process knows it. It is kept by name across reloads, so that what was
 /// learnt of a server is not forgotten.
 #[derive(Debug, Default)]
 pub struct ClusterState {
     changes: Arc<Changes>,
+    /// What is under way.
+    pub(crate) breakers: Breakers,
     servers: Mutex<HashMap<Endpoint, Arc<ServerState>>>,
     /// Whether servers that come along now are new beside others.
     settled: AtomicBool,
@@ -120,6 +124,11 @@ impl ClusterState {
         };
         let mut servers = locked(&self.servers);
         Arc::clone(servers.entry(endpoint.clone()).or_insert_with(|| Arc::new(make())))
+    }
+
+    /// Lets no more than this be under way from now on; what is under way stays.
+    pub fn limit(&self, rule: &BreakerRule) {
+        self.breakers.set(rule);
     }
 
     /// Whether this server is known already.

@@ -14,8 +14,8 @@ use sluice_net::{Deadline, Endpoint, run, yield_now};
 use sluice_message::RequestHead;
 
 use crate::{
-    Ask, BalanceRule, Bar, Cluster, ClusterPlan, ClusterSettings, ClusterState, HealthSettings,
-    Layout, RetryPolicy, Role, Server, ServerPlan,
+    Ask, BalanceRule, Bar, BreakerRule, Cluster, ClusterPlan, ClusterSettings, ClusterState,
+    HealthSettings, Layout, RetryPolicy, Role, Server, ServerPlan,
 };
 
 pub(crate) fn settings() -> ClusterSettings {
@@ -31,6 +31,7 @@ pub(crate) fn settings() -> ClusterSettings {
         slow_start: None,
         retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
         health: HealthSettings::default(),
+        breaker: BreakerRule::default(),
         host: None,
     }
 }

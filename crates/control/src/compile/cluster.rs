@@ -14,7 +14,7 @@ use super::balance::{balance_rule, sticky_rule};
 use super::retry::retry_policy;
 use crate::places::Places;
 
-use super::health::health_settings;
+use super::health::{breaker_rule, health_settings};
 
 /// The plan of an upstream; the same object as before if nothing has changed, so that workers keep
 /// what they made of it.
@@ -40,6 +40,7 @@ pub(crate) fn cluster_plan(
     // What was learnt of the servers that stay is kept.
     let state = before.map_or_else(Arc::<ClusterState>::default, |plan| Arc::clone(&plan.state));
     let kept: HashSet<&Endpoint> = servers.iter().map(|wanted| &wanted.endpoint).collect();
+    state.limit(&settings.breaker);
     state.retain(|place| kept.contains(place));
     let servers = servers.into_iter().map(|Wanted { endpoint, weight, role }| {
         let meter = meters.server(&upstream.name, &endpoint.to_string());
@@ -80,6 +81,7 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
         slow_start: upstream.slow_start,
         retry: retry_policy(&upstream.retry),
         health: health_settings(upstream),
+        breaker: breaker_rule(upstream.breaker),
         host: upstream.host.as_ref().map(|host| host.as_bytes().into()),
     }
 }

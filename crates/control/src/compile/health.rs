@@ -1,12 +1,20 @@
 //! Checks of servers as the threads know them.
 
-use sluice_model::{Ejection, Health, HealthRequest, InitialHealth, Upstream};
-use sluice_upstream::{CheckRule, EjectionRule, HealthSettings, HttpProbe, Initial, Probe};
+use sluice_model::{
+    Breaker, Ejection, Health, HealthRequest, InitialHealth, Panic as ModelPanic, Upstream,
+};
+use sluice_upstream::{
+    BreakerRule, CheckRule, EjectionRule, HealthSettings, HttpProbe, Initial, Panic, Probe,
+};
 
 pub(super) fn health_settings(upstream: &Upstream) -> HealthSettings {
     let check = upstream.health.as_ref().map(|health| check_rule(health, upstream));
     let ejection = upstream.ejection.as_ref().map(ejection_rule);
-    HealthSettings { check, ejection }
+    let panic = match upstream.panic {
+        ModelPanic::Off => Panic::Never,
+        ModelPanic::Below(share) => Panic::Below(share.0),
+    };
+    HealthSettings { check, ejection, panic }
 }
 
 fn ejection_rule(ejection: &Ejection) -> EjectionRule {
@@ -20,6 +28,11 @@ fn ejection_rule(ejection: &Ejection) -> EjectionRule {
         max_time: ejection.max_time,
         limit: ejection.limit.0,
     }
+}
+
+pub(super) const fn breaker_rule(breaker: Breaker) -> BreakerRule {
+    let Breaker { connections, pending, requests, retries } = breaker;
+    BreakerRule { connections, pending, requests, retries }
 }
 
 fn check_rule(health: &Health, upstream: &Upstream) -> CheckRule {

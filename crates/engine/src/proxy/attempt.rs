@@ -7,7 +7,7 @@ use std::task::Poll;
 use sluice_conn::{Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, Retry, Syntax};
 use sluice_net::{Deadline, Nanos, Stream, now};
-use sluice_upstream::{Cluster, Server, Visit};
+use sluice_upstream::{Breaker, Cluster, Pass, Server, Visit};
 use sluice_wire::h1::Upgrade;
 
 use super::Halves;
@@ -109,6 +109,9 @@ impl Exchange<'_, '_> {
         halves: Halves<'_>,
     ) -> Result<Stream, Stop> {
         let end = end_after(cluster.settings().retry.try_timeout);
+        // That of the try before is given back first.
+        self.upstream.connection = Pass::default();
+        self.upstream.connection = cluster.admit(Breaker::Connections)?;
         let kept = if *reuse == Reuse::Reused { cluster.take_idle(server) } else { None };
         let mut upstream = match kept {
             Some(stream) => {
@@ -192,6 +195,7 @@ pub(super) async fn connect(
     server: &Server,
     deadline: &Deadline,
 ) -> Result<Stream, Fault> {
+    let _pending = cluster.admit(Breaker::Pending)?;
     let settings = cluster.settings();
     let limit = settings.connect_timeout;
     let limit = settings.retry.try_timeout.map_or(limit, |all| all.min(limit));

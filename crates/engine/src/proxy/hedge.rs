@@ -130,6 +130,7 @@ impl Exchange<'_, '_> {
                         std::mem::swap(receiver, &mut spare.receiver);
                         std::mem::swap(sender, &mut spare.sender);
                         self.upstream.nanos = Some(spare.nanos);
+                        self.upstream.connection = std::mem::take(&mut spare.connection);
                     }
                     self.upstream.server = Some(visit);
                     break answered;

@@ -11,7 +11,7 @@ use sluice_conn::{Content, Reuse, Upstream};
 use sluice_message::{BodyLength, Expectation, Fields, RequestHead};
 use sluice_meter::{PerWorker, RouteMeter};
 use sluice_net::{Stream, spawn};
-use sluice_upstream::{Ask, Cluster, Server, Visit};
+use sluice_upstream::{Ask, Breaker, Cluster, Server, Visit};
 use sluice_wire::h1::Upgrade;
 
 use super::solo::{Whole, ask};
@@ -138,6 +138,9 @@ impl Twin {
 
     async fn deliver(&self, content: &[u8], trailers: Option<&Fields>) {
         let cluster = &*self.cluster;
+        let Ok(_admitted) = cluster.admit(Breaker::Requests) else {
+            return self.meter().mirror_failures.increment();
+        };
         let ask_for = Ask { head: &self.head, client: self.client, avoid: &[] };
         let Some(server) = cluster.choose(&ask_for).map(Rc::clone) else {
             return self.meter().mirror_failures.increment();

@@ -6,7 +6,7 @@ use std::task::Poll;
 use sluice_conn::{Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, Fields, RequestHead, ResponseHead, Retry, Syntax};
 use sluice_net::{Deadline, Nanos, Stream, now};
-use sluice_upstream::{Cluster, ClusterSettings, Server};
+use sluice_upstream::{Breaker, Cluster, ClusterSettings, Server};
 use sluice_wire::h1::Upgrade;
 
 use super::attempt::{INTERIMS, connect};
@@ -31,6 +31,7 @@ pub(super) async fn ask(
     spare: &mut Spare,
 ) -> Result<Stream, Fault> {
     let end = end_after(cluster.settings().retry.try_timeout);
+    spare.connection = cluster.admit(Breaker::Connections)?;
     let mut kept = cluster.take_idle(server);
     loop {
         let (stream, reuse) = match kept.take() {

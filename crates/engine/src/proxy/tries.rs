@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluice_conn::{Content, Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, ResponseHead, Retry};
 use sluice_net::{Nanos, Stream, now};
-use sluice_upstream::{Ask, Cluster, Repeatable, Server};
+use sluice_upstream::{Ask, Breaker, Cluster, Pass, Repeatable, Server};
 
 use super::Halves;
 use super::upload::Upload;
@@ -19,11 +19,21 @@ pub(super) struct Tries {
     tried: Vec<Rc<Server>>,
     /// Servers that want to be left alone until then.
     resting: Vec<(Rc<Server>, Nanos)>,
+    /// Held as long as the request is being tried again.
+    retrying: Option<Pass>,
 }
 
 impl Tries {
     pub(super) const fn new(left: u32) -> Self {
-        Self { left, tried: Vec::new(), resting: Vec::new() }
+        Self { left, tried: Vec::new(), resting: Vec::new(), retrying: None }
+    }
+
+    /// Whether breaker and budget allow another try.
+    fn begin_another(&mut self, cluster: &Cluster) -> Option<()> {
+        if self.retrying.is_none() {
+            self.retrying = Some(cluster.admit(Breaker::Retries).ok()?);
+        }
+        cluster.spend_retry()
     }
 
     /// Takes note of a server that gave no answer, or not one to pass on.
@@ -86,7 +96,7 @@ impl Exchange<'_, '_> {
     pub(super) fn next_server(&self, cluster: &Cluster, tries: &mut Tries) -> Option<Rc<Server>> {
         let left = tries.left.checked_sub(1)?;
         let next = self.choose_again(cluster, tries)?;
-        cluster.spend_retry()?;
+        tries.begin_another(cluster)?;
         tries.left = left;
         cluster.meter().retries.increment();
         Some(next)
@@ -99,7 +109,7 @@ impl Exchange<'_, '_> {
         if tries.tried.iter().any(|tried| Rc::ptr_eq(tried, &other)) {
             return None;
         }
-        cluster.spend_retry()?;
+        tries.begin_another(cluster)?;
         tries.left = left;
         Some(other)
     }

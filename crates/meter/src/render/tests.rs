@@ -159,6 +159,7 @@ fn busy_meters() -> Arc<Meters> {
             upstream.worker(worker).requests.increment();
             upstream.worker(worker).on_response(200, nanos);
             upstream.worker(worker).idle.increment();
+            upstream.worker(worker).refused.pending.increment();
             upstream.worker(worker).on_failure(FaultKind::ConnectFailed);
             meters.server(name, "127.0.0.1:9001").worker(worker).requests.increment();
             meters.server(name, "127.0.0.1:9001").worker(worker).checks.increment();
@@ -209,6 +210,7 @@ fn the_page_is_well_formed_and_adds_workers_up() {
         ("sluice_upstream_idle_connections", &[("upstream", "main")], 3.0),
         ("sluice_upstream_failures_total", &[("reason", "connect_failed")], 4.0),
         ("sluice_server_requests_total", &[("server", "127.0.0.1:9001")], 4.0),
+        ("sluice_upstream_circuit_open_total", &[("upstream", "main"), ("limit", "pending")], 4.0),
         ("sluice_server_available", &[("upstream", "main"), ("server", "127.0.0.1:9001")], 1.0),
         ("sluice_server_available", &[("upstream", "main"), ("server", "127.0.0.1:9002")], 0.0),
         ("sluice_server_checks_total", &[("server", "127.0.0.1:9001")], 4.0),

@@ -76,6 +76,8 @@ fn defaults_are_filled_in() {
             },
             health: None,
             ejection: None,
+            panic: Panic::Below(Share(0)),
+            breaker: Breaker::default(),
             host: None,
         }],
         routes: vec![Route {
@@ -134,6 +136,8 @@ servers = ["Origin.Example:80", { address = "unix:/run/b.sock", weight = 3 }, "h
 keepalive = { idle = 0, timeout = "5s" }
 retry = { attempts = 0 }
 health = { path = "/up?x=1", method = "HEAD", host = "h.test", statuses = ["204", "3xx"], port = 81, interval = "10ms", jitter = "0%", timeout = "50ms", healthy = 1, unhealthy = 5, initial = "unhealthy" }
+panic = "50%"
+breaker = { connections = 1, pending = "unlimited", requests = 1000, retries = 0 }
 ejection = { failures = "off", share = "12.5%", requests = 3, window = "1s", statuses = [], time = "1s", max_time = "1s", limit = "100%" }
 host = "api.internal:8080"
 
@@ -224,6 +228,8 @@ upstream:
       healthy: 1
       unhealthy: 5
       initial: unhealthy
+    panic: 50%
+    breaker: { connections: 1, pending: unlimited, requests: 1000, retries: 0 }
     ejection:
       failures: off
       share: 12.5%
@@ -349,6 +355,10 @@ fn everything_written_arrives() {
         limit: Share(1_000_000),
     };
     assert_eq!(api.ejection.as_ref(), Some(&ejection));
+    assert_eq!(api.panic, Panic::Below(Share(500_000)));
+    let breaker =
+        Breaker { connections: Some(1), pending: None, requests: Some(1000), retries: Some(0) };
+    assert_eq!(api.breaker, breaker);
 }
 
 #[test]

@@ -224,6 +224,7 @@ fn every_unknown_key_is_refused_everywhere() {
         "upstream.a = { servers = 'h:1', retry.budget.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', health = { path = '/', zzzzzzz = 1 } }",
         "upstream.a = { servers = 'h:1', ejection.zzzzzzz = 1 }",
+        "upstream.a = { servers = 'h:1', breaker.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', retry.hedge.zzzzzzz = 1 }",
         "route = [{ proxy = 'h:1', mirror.zzzzzzz = 1 }]",
         "route = [{ health = true, zzzzzzz = 1 }]",

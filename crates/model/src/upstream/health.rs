@@ -58,6 +58,23 @@ pub enum InitialHealth {
     Unhealthy,
 }
 
+/// When servers that are out are asked all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Panic {
+    /// Never.
+    Off,
+    /// When less than this share of the servers is available, or none.
+    Below(Share),
+}
+
+pub(super) fn read_panic(fields: &Fields<'_, '_>) -> Panic {
+    let parse = |text: &str| match text {
+        "off" => Ok(Panic::Off),
+        share => parse_share(share).map(Panic::Below),
+    };
+    fields.parsed("panic", parse).unwrap_or(Panic::Off)
+}
+
 pub(super) static HEALTH: Section = Section {
     name: "upstream.health",
     doc: "Checks of the servers, made once for the whole process. The short form, \

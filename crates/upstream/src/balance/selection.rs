@@ -6,6 +6,7 @@ use sluice_net::Nanos;
 
 use super::share::Shares;
 use super::{Parts, Rotation};
+use crate::health::{is_asked, is_panic};
 use crate::{Ask, ClusterPlan, Role, Server, ServerPlan};
 
 /// What a worker makes of a cluster's rule and the state its servers are in.
@@ -31,7 +32,13 @@ impl Selection {
             start,
         };
         let slow_start = plan.settings.slow_start;
-        let shares = |role| Shares::new(&plan.servers, role, (slow_start, now));
+        let panic = is_panic(plan);
+        let in_service =
+            |server: &ServerPlan| server.state.is_available() || panic && is_asked(server);
+        let shares = |role| {
+            let takes_part = |server: &ServerPlan| server.role == role && in_service(server);
+            Shares::new(&plan.servers, takes_part, (slow_start, now))
+        };
         let backup = shares(Role::Backup);
         let (first, backup, asked) = match shares(Role::Primary) {
             Some(primary) => (primary, backup, Role::Primary),
@@ -41,7 +48,7 @@ impl Selection {
         // A weight of 0 keeps new clients away, not those who are there. A session on a backup ends
         // with the need for it.
         let named = |server: &ServerPlan| {
-            server.state.is_available() && (server.role == Role::Primary || asked == server.role)
+            in_service(server) && (server.role == Role::Primary || asked == server.role)
         };
         let named = plan.layout.sticky.as_ref().map(|_| plan.servers.iter().map(named).collect());
         let rotation = |shares: Shares| Rotation::build(parts, &shares.weights);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluice_net::Nanos;
 
-use crate::{Role, ServerPlan};
+use crate::ServerPlan;
 
 /// Steps in which the share of a server grows.
 const STEPS: u32 = 20;
@@ -19,10 +19,10 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Of the servers that have this role; `None` if none of them may be asked.
+    /// Of the servers that take part; `None` if there is none with a weight.
     pub(crate) fn new(
         servers: &[ServerPlan],
-        role: Role,
+        takes_part: impl Fn(&ServerPlan) -> bool,
         (slow_start, now): (Option<Duration>, Nanos),
     ) -> Option<Self> {
         let mut shares = Self::default();
@@ -31,7 +31,7 @@ impl Shares {
                 Some(length) => grown(server.state.since(), now, length),
                 None => (STEPS, None),
             };
-            let asked = server.role == role && server.state.is_available() && server.weight > 0;
+            let asked = takes_part(server) && server.weight > 0;
             let weight = if asked { server.weight.saturating_mul(part) } else { 0 };
             shares.weights.push(weight);
             if asked && let Some(next) = next {

@@ -106,36 +106,30 @@ impl Ejections {
 
     /// Lets everybody back in, before the rule goes.
     pub(super) fn dissolve(self) {
-        let out = self.records.into_values().filter(|record| record.term.until.is_some());
-        for record in out {
-            record.state.end_streak();
-            record.state.lift(Bar::Ejected);
-        }
+        self.records.into_values().for_each(Record::let_in);
     }
 
     /// Knows the servers of the plan and no others.
     fn adopt(&mut self, plan: &ClusterPlan, now: Nanos) {
-        let known = |place: &Endpoint, record: &Record| {
-            plan.servers.iter().any(|server| {
-                server.endpoint == *place && Arc::ptr_eq(&server.state, &record.state)
-            })
+        let of = |server: &ServerPlan, record: &Record| Arc::ptr_eq(&server.state, &record.state);
+        let known = |server: &ServerPlan| {
+            self.records.get(&server.endpoint).is_some_and(|record| of(server, record))
         };
-        if self.records.len() == plan.servers.len()
-            && plan.servers.iter().all(|server| {
-                let record = self.records.get(&server.endpoint);
-                record.is_some_and(|record| Arc::ptr_eq(&record.state, &server.state))
-            })
-        {
+        if self.records.len() == plan.servers.len() && plan.servers.iter().all(known) {
             return;
         }
-        self.records.retain(|place, record| known(place, record));
+        let mut before = std::mem::take(&mut self.records);
         for server in &plan.servers {
-            self.records.entry(server.endpoint.clone()).or_insert_with(|| Record {
+            let known = before.remove(&server.endpoint).filter(|record| of(server, record));
+            let record = known.unwrap_or_else(|| Record {
                 state: Arc::clone(&server.state),
                 term: Term { calm_since: now, ..Term::default() },
                 before: Sample::of(server),
             });
+            self.records.insert(server.endpoint.clone(), record);
         }
+        // Nobody would let these in again when they come back.
+        before.into_values().for_each(Record::let_in);
     }
 
     /// Those whose time is over come back.
@@ -197,6 +191,16 @@ impl Ejections {
             }
         }
         decisions
+    }
+}
+
+impl Record {
+    /// Back in before its time, since nobody watches it any more.
+    fn let_in(self) {
+        if self.term.until.is_some() {
+            self.state.end_streak();
+            self.state.lift(Bar::Ejected);
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 mod check;
 mod ejection;
 mod order;
+mod panic;
 mod probe;
 mod rule;
 mod schedule;
@@ -14,7 +15,8 @@ mod verdict;
 mod watch;
 
 pub use order::{HealthOrder, HealthParts, Tone};
-pub use rule::{CheckRule, EjectionRule, HealthSettings, HttpProbe, Initial, Probe};
+pub(crate) use panic::{is_asked, is_panic};
+pub use rule::{CheckRule, EjectionRule, HealthSettings, HttpProbe, Initial, Panic, Probe};
 pub use watch::watch_health;
 
 #[cfg(test)]

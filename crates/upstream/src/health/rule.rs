@@ -13,6 +13,23 @@ pub struct HealthSettings {
     pub check: Option<CheckRule>,
     /// When servers are out because of what became of requests; `None` = never.
     pub ejection: Option<EjectionRule>,
+    /// When servers that are out are asked all the same.
+    pub panic: Panic,
+}
+
+/// When servers that are out are asked all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Panic {
+    /// Never: if none is available, requests are refused.
+    Never,
+    /// If less than this share of the servers, in millionths, is available, or none.
+    Below(u32),
+}
+
+impl Default for Panic {
+    fn default() -> Self {
+        Self::Below(0)
+    }
 }
 
 impl HealthSettings {

@@ -263,10 +263,14 @@ mod watching {
             assert!(failures() >= 3);
             let _listener = TcpListener::bind(address).unwrap();
             until("healthy", || server.state.is_available()).await;
-            until("two lines", || said.borrow().len() == 2).await;
+            let of_server = || -> Vec<String> {
+                let all = said.borrow();
+                all.iter().filter(|line| line.contains("healthy")).cloned().collect()
+            };
+            until("two lines", || of_server().len() == 2).await;
             let name = format!("upstream api: {address}");
             let bad = format!("Bad: {name} is unhealthy: connection refused");
-            assert_eq!(*said.borrow(), [bad, format!("Good: {name} is healthy")]);
+            assert_eq!(of_server(), [bad, format!("Good: {name} is healthy")]);
         })
         .unwrap();
     }
@@ -300,7 +304,33 @@ mod watching {
                 sluice_net::yield_now().await;
             }
             assert_eq!(checks(), after, "the check goes on");
-            assert_eq!(said.borrow().len(), 1, "{said:?}");
+            let ill = said.borrow().iter().filter(|line| line.contains("unhealthy")).count();
+            assert_eq!(ill, 1, "{said:?}");
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn panic_is_said_when_it_begins_and_when_it_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = Endpoint::Tcp(listener.local_addr().unwrap());
+        run(async move {
+            let plan = plan(checked(rule(Probe::Tcp)), &place, &Arc::default());
+            let (post, said) = watcher();
+            post.send(HealthOrder::Watch(vec![Arc::clone(&plan)]));
+            let panics = || plan.meter.sum(|meter| u64::from(meter.panic.value() == 1)) == 1;
+            let server = &plan.servers[0].state;
+            until("looked at", || plan.servers[0].meter.sum(|meter| meter.checks.value()) > 0)
+                .await;
+            // Not by the checks: they go well.
+            server.bar(Bar::Ejected);
+            until("panic", panics).await;
+            server.lift(Bar::Ejected);
+            until("no panic", || !panics()).await;
+            until("two lines", || said.borrow().len() == 2).await;
+            let bad = "Bad: upstream api: 0 of 1 servers are available, all are asked (panic)";
+            let good = "Good: upstream api: 1 of 1 servers are available, no more panic";
+            assert_eq!(*said.borrow(), [bad, good]);
         })
         .unwrap();
     }
@@ -544,6 +574,22 @@ mod ejecting {
         };
         let [decision] = decisions.as_slice() else { panic!("{decisions:?}") };
         assert_eq!(decision.what, What::Ejected(Duration::from_secs(10), Why::Share(10, 20)));
+    }
+
+    #[test]
+    fn a_server_that_leaves_the_cluster_is_let_in() {
+        let mut game = Game::new(3, rule());
+        let gone = game.server(3).clone();
+        game.fail(3, 5);
+        assert_eq!(game.look(), [(3, 10)]);
+        let places: Vec<Endpoint> =
+            game.plan.servers[..2].iter().map(|server| server.endpoint.clone()).collect();
+        game.plan = plan_of(settings(), &places, &game.plan.state);
+        assert_eq!(game.look(), []);
+        assert!(gone.state.is_available());
+        // Those that stay are known as they were.
+        game.fail(1, 5);
+        assert_eq!(game.look(), [(1, 10)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use sluice_net::{Deadline, Elapsed, Endpoint, Nanos, Post, now};
 use super::check::{Check, Say};
 use super::ejection::{Decision, Ejections, What};
 use super::order::{HealthOrder, HealthParts, Tone};
+use super::panic::Census;
 use crate::{Bar, ClusterPlan};
 
 /// The root of the thread: watches what it is told to until nobody is left to tell.
@@ -57,6 +58,8 @@ struct Watcher {
 struct Ward {
     plan: Arc<ClusterPlan>,
     ejections: Ejections,
+    /// Whether servers that are out are asked.
+    panics: bool,
     /// When it has to be looked at again.
     next: Option<Nanos>,
 }
@@ -72,17 +75,19 @@ impl Watcher {
                 let (post, name) = (post.clone(), name.clone());
                 Box::new(move || post.send(HealthOrder::Look(name.clone())))
             });
-            let mut ejections = match before.remove(name) {
-                Some(ward) if Arc::ptr_eq(&ward.plan.state, &plan.state) => ward.ejections,
-                _ => Ejections::default(),
-            };
+            let known = before.remove(name).filter(|it| Arc::ptr_eq(&it.plan.state, &plan.state));
+            let (mut ejections, panics) =
+                known.map_or_else(Default::default, |ward| (ward.ejections, ward.panics));
             if plan.settings.health.ejection.is_none() {
                 std::mem::take(&mut ejections).dissolve();
             }
-            let ward = Ward { plan: Arc::clone(plan), ejections, next: None };
+            let ward = Ward { plan: Arc::clone(plan), ejections, panics, next: None };
             self.wards.insert(name.clone(), ward);
         }
-        before.into_values().for_each(|ward| ward.ejections.dissolve());
+        for ward in before.into_values() {
+            ward.ejections.dissolve();
+            ward.plan.meter.worker(0).panic.set(0);
+        }
     }
 
     /// Checks the servers of these clusters from now on. A server whose rule has not changed is
@@ -136,6 +141,29 @@ fn called(cluster: &str, server: &Endpoint) -> String {
 
 impl Ward {
     fn look(&mut self, say: &Say, now: Nanos) {
+        self.look_at_requests(say, now);
+        self.count(say);
+    }
+
+    /// Says when there are too few servers, and when there are enough again.
+    fn count(&mut self, say: &Say) {
+        let census = Census::of(&self.plan);
+        let panics = census.is_panic(self.plan.settings.health.panic);
+        self.plan.meter.worker(0).panic.set(i64::from(panics));
+        if panics == self.panics {
+            return;
+        }
+        self.panics = panics;
+        let Census { available, all } = census;
+        let found =
+            format!("upstream {}: {available} of {all} servers are available", self.plan.name);
+        match panics {
+            true => say(Tone::Bad, &format!("{found}, all are asked (panic)")),
+            false => say(Tone::Good, &format!("{found}, no more panic")),
+        }
+    }
+
+    fn look_at_requests(&mut self, say: &Say, now: Nanos) {
         let Some(rule) = &self.plan.settings.health.ejection else { return };
         let (decisions, next) = self.ejections.look(&self.plan, rule, now);
         self.next = next;
