@@ -21,6 +21,7 @@ fn upstream(upstream: &ShownUpstream) -> Value {
         "failures": failures,
         "retries": meter.sum(|meter| meter.retries.value()),
         "active": meter.balance(|meter| meter.active.value()),
+        "waiting": meter.balance(|meter| meter.waiting.value()),
         "idle": meter.balance(|meter| meter.idle.value()),
         "connects": meter.sum(|meter| meter.connects.value()),
         "connect_failures": meter.sum(|meter| meter.connect_failures.value()),

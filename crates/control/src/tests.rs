@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sluice_meter::Meters;
 use sluice_model::{Format, Model, ServerAddress, Upstream};
 use sluice_net::{Binding, Endpoint, LogCounts};
-use sluice_upstream::Role;
+use sluice_upstream::{ClusterPlan, Role};
 
 use crate::compile::{Prepared, PreparedAction, cluster_plan, prepare};
 use crate::estate::{Estate, Opening};
@@ -143,6 +143,7 @@ fn a_plan_is_the_same_object_until_something_changes() {
         (servers, "10.0.0.1"),
         (&servers.replace("= 3", "= 4"), "10.0.0.1 10.0.0.2"),
         (&format!("{servers}\nretry = {{ attempts = 7 }}"), "10.0.0.1 10.0.0.2"),
+        (&format!("{servers}\nlimit = {{ connections = 7 }}"), "10.0.0.1 10.0.0.2"),
     ];
     for (rest, address) in rows {
         let other = build(rest, address, Some(&first));
@@ -160,6 +161,33 @@ fn a_place_named_twice_is_one_server_with_both_weights() {
     let plan = cluster_plan(&model(text).upstreams[0], &places, &Meters::new(1), None);
     assert_eq!(plan.servers.len(), 1);
     assert_eq!(plan.servers[0].weight, 4);
+}
+
+#[test]
+fn a_limit_of_a_server_goes_before_that_of_its_upstream() {
+    let meters = Meters::new(1);
+    let build = |limit: &str, before| {
+        let text = format!(
+            "[[listener]]\naddress = \":1\"\n[upstream.api]\n{limit}\nservers = [\"h.test:80\", \
+             {{ address = \"10.0.0.9:80\", max_connections = 3 }}, \"10.0.0.9:80\"]\n[[route]]\nproxy = \"api\"\n"
+        );
+        let places = |server: &ServerAddress| placed(server, "10.0.0.1 10.0.0.2");
+        cluster_plan(&model(&text).upstreams[0], &places, &meters, before)
+    };
+    let limits = |plan: &Arc<ClusterPlan>| -> Vec<Option<u32>> {
+        plan.servers.iter().map(|it| it.limit.as_ref().map(|limit| limit.most())).collect()
+    };
+    let first = build("limit = { connections = 8, queue = 5 }", None);
+    // Named twice, the lower limit counts.
+    assert_eq!(limits(&first), [Some(8), Some(8), Some(3)]);
+    assert_eq!(first.servers[0].limit.as_ref().unwrap().places(), 5);
+    let same = build("limit = { connections = 8, queue = 5 }", Some(&first));
+    assert!(Arc::ptr_eq(&first, &same));
+    let second = build("limit = { connections = 9 }", Some(&first));
+    assert_eq!(limits(&second), [Some(9), Some(9), Some(3)]);
+    let state = |plan: &Arc<ClusterPlan>| Arc::as_ptr(plan.servers[0].limit.as_ref().unwrap());
+    assert_eq!(state(&first), state(&second), "what is under way counts on");
+    assert_eq!(limits(&build("", Some(&second))), [None, None, Some(3)]);
 }
 
 #[test]

@@ -371,7 +371,10 @@ impl<'e, 'c> Exchange<'e, 'c> {
         let Ok(mut head) = self.own_head(verdict.status, "text/plain; charset=utf-8") else {
             return After::Abort;
         };
-        if stop.fault.kind == FaultKind::Overloaded {
+        if matches!(
+            stop.fault.kind,
+            FaultKind::Overloaded | FaultKind::ServersBusy | FaultKind::CircuitOpen
+        ) {
             self.say_when_to_retry(&mut head);
         }
         let persistence = match verdict.persistence {

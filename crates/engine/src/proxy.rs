@@ -1,6 +1,7 @@
 //! Passing a request to an origin and its answer back.
 
 mod attempt;
+mod enter;
 mod hedge;
 mod mirror;
 mod patience;

@@ -34,7 +34,7 @@ impl<'e> Exchange<'e, '_> {
         Ok(())
     }
 
-    async fn wait_for<T>(
+    pub(crate) async fn wait_for<T>(
         &mut self,
         limit: Duration,
         place: impl Future<Output = T>,
@@ -85,7 +85,7 @@ impl<'e> Exchange<'e, '_> {
 }
 
 /// Why a wait ended without a permit.
-enum Unserved {
+pub(crate) enum Unserved {
     Gone(Fault),
     Refused(Refused),
 }

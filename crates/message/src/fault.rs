@@ -96,6 +96,8 @@ pub enum FaultKind {
     Overloaded,
     /// The upstream has as much to do as it may have at a time.
     CircuitOpen,
+    /// No server has room for the request, and no more may wait or this one waited too long.
+    ServersBusy,
     /// The gateway is out of something (file descriptors, space for fields).
     Exhausted,
     /// A panic or a broken invariant, caught.
@@ -125,6 +127,7 @@ impl FaultKind {
             Self::ResponseTimedOut => "response_timed_out",
             Self::Overloaded => "overloaded",
             Self::CircuitOpen => "circuit_open",
+            Self::ServersBusy => "servers_busy",
             Self::Exhausted => "exhausted",
             Self::Broken => "broken",
         }

@@ -5,7 +5,7 @@ use sluice_message::{Fault, FaultKind, Side, Syntax};
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 20] = [
+const KINDS: [FaultKind; 21] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -26,6 +26,7 @@ const KINDS: [FaultKind; 20] = [
     FaultKind::Broken,
     FaultKind::Overloaded,
     FaultKind::CircuitOpen,
+    FaultKind::ServersBusy,
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -52,6 +53,7 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::Broken => 17,
         FaultKind::Overloaded => 18,
         FaultKind::CircuitOpen => 19,
+        FaultKind::ServersBusy => 20,
     }
 }
 

@@ -110,6 +110,8 @@ metrics! {
         "From the first byte of the request sent to the end of the response head. Appears with the first response.";
     UPSTREAM_ACTIVE = Gauge "sluice_upstream_active_requests" ["upstream"]
         "Requests under way, from the choice of a server to the end of the answer.";
+    UPSTREAM_WAITING = Gauge "sluice_upstream_waiting_requests" ["upstream"]
+        "Requests that wait until a server of the upstream has room for them.";
     UPSTREAM_IDLE = Gauge "sluice_upstream_idle_connections" ["upstream"]
         "Connections kept open for the next request.";
     UPSTREAM_REFUSED = Counter "sluice_upstream_circuit_open_total" ["upstream", "limit"]

@@ -203,6 +203,7 @@ impl Meters {
             page.histogram(metric::UPSTREAM_DURATION.name, label, meter, |meter| &meter.duration);
         }
         gauge(page, &metric::UPSTREAM_ACTIVE, |meter| meter.active.value());
+        gauge(page, &metric::UPSTREAM_WAITING, |meter| meter.waiting.value());
         gauge(page, &metric::UPSTREAM_IDLE, |meter| meter.idle.value());
         page.family(&metric::UPSTREAM_REFUSED);
         for (name, meter) in upstreams.iter() {

@@ -31,6 +31,8 @@ pub struct UpstreamMeter {
     pub duration: Histogram,
     /// Requests under way, from the choice of a server to the end of the answer.
     pub active: Gauge,
+    /// Requests that wait for room at a server.
+    pub waiting: Gauge,
     /// Connections kept open for the next request.
     pub idle: Gauge,
     /// What was refused because as much was under way as may be.

@@ -53,8 +53,8 @@ pub use share::Share;
 pub use source::{Format, Source};
 pub use upstream::{
     Balance, Breaker, Ejection, HashOn, Health, HealthRequest, Hedge, InitialHealth, Keepalive,
-    Panic, Repeatable, Retry, RetryBudget, RetryCondition, Role, Server, Sticky, Upstream,
-    UpstreamTimeout, parse_servers,
+    Panic, Repeatable, Retry, RetryBudget, RetryCondition, Role, Server, ServerLimit, Sticky,
+    Upstream, UpstreamTimeout, parse_servers,
 };
 
 #[cfg(test)]

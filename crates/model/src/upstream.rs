@@ -4,6 +4,7 @@ mod balance;
 mod breaker;
 mod ejection;
 mod health;
+mod limit;
 mod list;
 mod patience;
 mod retry;
@@ -27,6 +28,7 @@ pub use balance::{Balance, HashOn};
 pub use breaker::Breaker;
 pub use ejection::Ejection;
 pub use health::{Health, HealthRequest, InitialHealth, Panic};
+pub use limit::ServerLimit;
 pub use list::parse_servers;
 pub use patience::{Keepalive, UpstreamTimeout};
 pub use retry::{Hedge, Repeatable, Retry, RetryBudget, RetryCondition};
@@ -37,6 +39,7 @@ use balance::{BALANCES, HASH, read_balance};
 use breaker::{BREAKER, read_breaker};
 use ejection::{EJECTION, read_ejection};
 use health::{HEALTH, read_health, read_panic};
+use limit::{LIMIT, read_limit};
 use patience::{KEEPALIVE, TIMEOUT, read_keepalive, read_timeout};
 use retry::{RETRY, read_retry};
 use server::{SERVER, read_servers};
@@ -55,6 +58,8 @@ pub struct Upstream {
     pub sticky: Option<Sticky>,
     /// How long the share of a server grows that is new or back; `None` = it does not.
     pub slow_start: Option<Duration>,
+    /// How much each server is asked at once.
+    pub limit: ServerLimit,
     /// Connections kept for the next request.
     pub keepalive: Keepalive,
     /// How long a server may take.
@@ -114,6 +119,12 @@ pub(crate) static UPSTREAM: Section = Section {
             kind: Kind::Duration { min: MOMENT, max: YEAR },
             preset: Preset::Absent("a server gets its whole share at once"),
             doc: "How long the share of a server grows that comes back or is new in a reload.",
+        },
+        Key {
+            name: "limit",
+            kind: Kind::Table(&LIMIT),
+            preset: Preset::Absent("no limit"),
+            doc: "How much each server is asked at once.",
         },
         Key {
             name: "keepalive",
@@ -235,7 +246,7 @@ impl Roster {
 fn implicit(name: String, address: ServerAddress, report: &Report<'_>) -> Upstream {
     let fields = Fields::open(None, Span::default(), &UPSTREAM, report);
     let mut upstream = read_options(&name, &fields);
-    upstream.servers.push(Server { address, weight: 1, role: Role::Primary });
+    upstream.servers.push(Server::at(address));
     upstream
 }
 
@@ -252,6 +263,7 @@ fn read_options(name: &str, fields: &Fields<'_, '_>) -> Upstream {
         balance: read_balance(fields),
         sticky: read_sticky(fields),
         slow_start: Some(fields.duration("slow_start")).filter(|it| !it.is_zero()),
+        limit: read_limit(fields),
         keepalive: read_keepalive(fields),
         timeout: read_timeout(fields),
         retry: read_retry(fields),

@@ -5,10 +5,12 @@ use std::fmt;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustix::fd::OwnedFd;
 
+use crate::permits::{Permit, Permits};
 use crate::socket::Connected;
 use crate::tls::session::Session;
 
@@ -37,6 +39,8 @@ pub struct Stream {
     socket: Connected,
     /// Absent on connections that are not encrypted, which pay for it with one comparison.
     session: Option<Box<RefCell<Session>>>,
+    /// Given back after the descriptor is closed, as fields are dropped in their order.
+    held: Option<Box<Permit<Arc<Permits>>>>,
 }
 
 impl fmt::Debug for Stream {
@@ -60,7 +64,7 @@ impl Stream {
     }
 
     pub(crate) const fn plain(socket: Connected) -> Self {
-        Self { socket, session: None }
+        Self { socket, session: None, held: None }
     }
 
     pub(crate) const fn socket(&self) -> &Connected {
@@ -75,6 +79,11 @@ impl Stream {
     /// What encrypts it; absent if nothing does.
     pub(crate) fn session(&self) -> Option<Ref<'_, Session>> {
         self.session.as_ref().map(|session| session.borrow())
+    }
+
+    /// Holds a permit as long as the connection is open.
+    pub fn hold(&mut self, permit: Permit<Arc<Permits>>) {
+        self.held = Some(Box::new(permit));
     }
 
     /// Reads into the spare capacity of `buffer`, which must not be full; 0 means that the peer

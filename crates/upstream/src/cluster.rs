@@ -32,6 +32,8 @@ pub struct Cluster {
     builds: Cell<usize>,
     /// Copies of requests under way.
     copies: Cell<usize>,
+    /// Whether a server of it has a limit.
+    is_limited: bool,
     worker: usize,
 }
 
@@ -54,6 +56,9 @@ impl Cluster {
             None => Rc::new(Server::new(wanted, worker)),
         };
         let servers: Vec<Rc<Server>> = plan.servers.iter().map(server).collect();
+        for (server, plan) in servers.iter().zip(&plan.servers) {
+            server.follow(plan.limit.as_ref());
+        }
         // Read before the servers are: a change in between is seen at the next choice.
         let changes = plan.state.changes();
         let selection = Selection::build(plan, worker, now());
@@ -66,6 +71,7 @@ impl Cluster {
             selection: RefCell::new(selection),
             budget: plan.settings.retry.budget.map(Budget::new),
             copies: Cell::new(0),
+            is_limited: plan.servers.iter().any(|server| server.limit.is_some()),
             worker,
         };
         cluster.note_build(changes);
@@ -107,6 +113,21 @@ impl Cluster {
         let other = || selection.other(ask, &self.servers);
         let other = if ask.avoid.is_empty() { None } else { other() };
         self.servers.get(other.or_else(|| selection.next(ask, &self.servers))?)
+    }
+
+    /// Whether a server may have no room for a request.
+    #[must_use]
+    #[inline]
+    pub const fn is_limited(&self) -> bool {
+        self.is_limited
+    }
+
+    /// Whether the client of this request is led to this server by its cookie.
+    #[must_use]
+    pub fn is_named(&self, head: &RequestHead, server: &Rc<Server>) -> bool {
+        let table = self.plan.layout.sticky.as_ref();
+        let named = table.and_then(|table| self.servers.get(table.find(head)?));
+        named.is_some_and(|named| Rc::ptr_eq(named, server))
     }
 
     /// A request comes in, which allows its share of retries.
@@ -262,7 +283,11 @@ impl Cluster {
     /// Keeps a connection for the next request.
     #[inline]
     pub fn keep(&self, server: &Server, stream: Stream) {
-        server.pool.put(stream, self.plan.settings.idle_connections);
+        let most = self.plan.settings.idle_connections;
+        match self.is_limited {
+            false => server.pool.put(stream, most),
+            true => server.keep(stream, most),
+        }
     }
 
     /// Closes connections that were idle for too long, and counts those that are left.

@@ -9,6 +9,7 @@ mod balance;
 mod breaker;
 mod cluster;
 mod health;
+mod limit;
 mod plan;
 mod pool;
 mod retry;
@@ -26,12 +27,13 @@ pub use health::{
     CheckRule, EjectionRule, HealthOrder, HealthParts, HealthSettings, HttpProbe, Initial, Panic,
     Probe, Tone, watch_health,
 };
+pub use limit::{QueueRule, ServerLimit};
 pub use plan::{BalanceRule, ClusterPlan, ClusterSettings, HashKey, Layout, Role, ServerPlan};
 pub use retry::{BudgetRule, Condition, Conditions, HedgeRule, Repeatable, RetryPolicy};
 pub use server::Server;
 pub use state::{Bar, ClusterState, ServerState};
 pub use sticky::{SigningKey, StickyRule};
-pub use visit::Visit;
+pub use visit::{Visit, VisitToBe};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sluice_meter::{PerWorker, ServerMeter, UpstreamMeter};
 use sluice_net::Endpoint;
 
+use crate::limit::{QueueRule, ServerLimit};
 use crate::ring::Ring;
 use crate::sticky::{StickyRule, StickyTable};
 use crate::{BreakerRule, ClusterState, HealthSettings, RetryPolicy, ServerState};
@@ -48,6 +49,8 @@ pub struct ClusterSettings {
     pub sticky: Option<StickyRule>,
     /// How long the share of a server grows that is new or back; not at all if absent.
     pub slow_start: Option<Duration>,
+    /// What becomes of requests for which no server has room.
+    pub queue: QueueRule,
     /// When a request is tried again.
     pub retry: RetryPolicy,
     /// How servers are found to be well or not.
@@ -97,6 +100,8 @@ pub struct ServerPlan {
     pub weight: u32,
     /// When it is asked.
     pub role: Role,
+    /// How much may be under way there, if there is a limit; outlives plans.
+    pub limit: Option<Arc<ServerLimit>>,
     /// What all workers know of this server; outlives plans.
     pub state: Arc<ServerState>,
     /// Counters of this server.

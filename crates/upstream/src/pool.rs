@@ -47,6 +47,14 @@ impl Pool {
         self.idle.borrow_mut().retain(|idle| idle.since > oldest && !idle.stream.is_stale());
     }
 
+    /// Closes the connection that was idle for longest; whether there was one.
+    pub(crate) fn close_oldest(&self) -> bool {
+        let mut idle = self.idle.borrow_mut();
+        let oldest = if idle.is_empty() { None } else { Some(idle.remove(0)) };
+        drop(idle);
+        oldest.is_some()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.idle.borrow().len()
     }

@@ -1,6 +1,8 @@
 //! One address requests go to, as one worker sees it.
 
+use std::cell::{Cell, RefCell};
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use sluice_message::{Fault, FaultKind, Retry};
 use sluice_meter::{PerWorker, ServerMeter};
 use sluice_net::{Deadline, Elapsed, Endpoint, Stream, connect};
 
+use crate::limit::ServerLimit;
 use crate::pool::Pool;
 use crate::{EjectionRule, ServerPlan, ServerState};
 
@@ -19,7 +22,11 @@ pub struct Server {
     meter: Arc<PerWorker<ServerMeter>>,
     pub(crate) state: Arc<ServerState>,
     worker: usize,
-    pub(crate) pool: Pool,
+    pub(crate) pool: Rc<Pool>,
+    /// How much may be under way there, if there is a limit.
+    limit: RefCell<Option<Arc<ServerLimit>>>,
+    /// Whether idle connections are closed when other workers need the room.
+    kept: Cell<bool>,
 }
 
 impl std::fmt::Debug for Server {
@@ -36,7 +43,34 @@ impl Server {
             meter: Arc::clone(&plan.meter),
             state: Arc::clone(&plan.state),
             worker,
-            pool: Pool::default(),
+            pool: Rc::default(),
+            limit: RefCell::default(),
+            kept: Cell::new(false),
+        }
+    }
+
+    /// Puts the limit of a plan in force.
+    pub(crate) fn follow(&self, limit: Option<&Arc<ServerLimit>>) {
+        let before = self.limit.replace(limit.map(Arc::clone));
+        let Some(limit) = limit else { return };
+        if before.is_none() {
+            // Connections from before do not count.
+            self.pool.clear();
+        }
+        if !self.kept.replace(true) {
+            limit.keep(Rc::downgrade(&self.pool));
+        }
+    }
+
+    pub(crate) fn limit(&self) -> Option<Arc<ServerLimit>> {
+        self.limit.borrow().as_ref().map(Arc::clone)
+    }
+
+    /// Keeps a connection for the next request, unless `most` are kept already or other workers need
+    /// the room.
+    pub(crate) fn keep(&self, stream: Stream, most: usize) {
+        if self.limit.borrow().as_ref().is_none_or(|limit| !limit.is_tight()) {
+            self.pool.put(stream, most);
         }
     }
 
@@ -71,11 +105,42 @@ impl Server {
     /// An upstream [`Fault`] that allows another try: nothing was sent. Our own lack of descriptors is
     /// an internal one.
     pub async fn connect(&self, deadline: &Deadline, timeout: Duration) -> Result<Stream, Fault> {
+        match self.limit() {
+            None => self.open(deadline, timeout).await,
+            // In a box of its own: nobody else is to pay for the space.
+            Some(limit) => Box::pin(self.open_within(&limit, deadline, timeout)).await,
+        }
+    }
+
+    async fn open_within(
+        &self,
+        limit: &ServerLimit,
+        deadline: &Deadline,
+        timeout: Duration,
+    ) -> Result<Stream, Fault> {
+        let late = Fault::upstream(FaultKind::ConnectTimedOut, Retry::Always);
+        let room = limit.room(deadline, timeout).await.map_err(|_| late)?;
+        let mut stream = self.open(deadline, timeout).await?;
+        stream.hold(room);
+        Ok(stream)
+    }
+
+    async fn open(&self, deadline: &Deadline, timeout: Duration) -> Result<Stream, Fault> {
         match deadline.limit(timeout, connect(&self.endpoint)).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) if is_exhaustion(&error) => Err(Fault::internal(FaultKind::Exhausted)),
             Ok(Err(_)) => Err(Fault::upstream(FaultKind::ConnectFailed, Retry::Always)),
             Err(Elapsed) => Err(Fault::upstream(FaultKind::ConnectTimedOut, Retry::Always)),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(limit) = self.limit.take() {
+            self.pool = Rc::default();
+            // The keeper of the pool that is gone ends.
+            limit.call_keepers();
         }
     }
 }

@@ -9,6 +9,7 @@ use sluice_meter::{PerWorker, ServerMeter};
 use sluice_net::{Endpoint, Nanos, precise_now};
 
 use crate::breaker::{BreakerRule, Breakers};
+use crate::limit::{QueueRule, ServerLimit};
 
 /// A cluster as the whole process knows it. It is kept by name across reloads, so that what was
 /// learnt of a server is not forgotten.
@@ -65,6 +66,8 @@ pub struct ServerState {
     /// What is known about the bars besides that they stand, for those who ask.
     details: Mutex<BTreeMap<Bar, String>>,
     meter: Arc<PerWorker<ServerMeter>>,
+    /// Absent as long as there never was one.
+    limit: OnceLock<Arc<ServerLimit>>,
 }
 
 /// Why a server is not asked.
@@ -121,6 +124,7 @@ impl ClusterState {
             changes: Arc::clone(&self.changes),
             details: Mutex::default(),
             meter: Arc::clone(meter),
+            limit: OnceLock::new(),
         };
         let mut servers = locked(&self.servers);
         Arc::clone(servers.entry(endpoint.clone()).or_insert_with(|| Arc::new(make())))
@@ -143,10 +147,13 @@ impl ClusterState {
     }
 
     /// Forgets servers that are not among these. What somebody took out of service stays out, though,
-    /// when a source of servers loses it for a while.
+    /// when a source of servers loses it for a while, and what is under way at a server with a limit
+    /// counts when it comes back.
     pub fn retain(&self, keep: impl Fn(&Endpoint) -> bool) {
         let mut servers = locked(&self.servers);
-        servers.retain(|endpoint, state| keep(endpoint) || state.is_barred(Bar::Draining));
+        servers.retain(|endpoint, state| {
+            keep(endpoint) || state.is_barred(Bar::Draining) || state.is_visited()
+        });
     }
 
     /// How often availability changed: one load, so that every choice of a server can ask.
@@ -164,6 +171,26 @@ impl ClusterState {
 }
 
 impl ServerState {
+    /// How much may be under way there, changed to `most` and `queue`; `None` if there is no limit.
+    #[must_use]
+    pub fn limit(&self, most: Option<u32>, queue: QueueRule) -> Option<Arc<ServerLimit>> {
+        let Some(most) = most else {
+            // Whoever waits need not any more.
+            if let Some(limit) = self.limit.get() {
+                limit.lift();
+            }
+            return None;
+        };
+        let limit = self.limit.get_or_init(|| Arc::new(ServerLimit::new(most, queue)));
+        limit.resize(most, queue);
+        Some(Arc::clone(limit))
+    }
+
+    /// Whether a worker still holds on to the limit.
+    fn is_visited(&self) -> bool {
+        self.limit.get().is_some_and(|limit| Arc::strong_count(limit) > 1)
+    }
+
     /// Takes the server out of the rotation.
     pub fn bar(&self, why: Bar) {
         if self.bars.fetch_or(why.bit(), Ordering::AcqRel) & why.bit() == 0 {

@@ -1,6 +1,7 @@
 //! Clusters across changes of their plan.
 
 mod choice;
+mod limits;
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
@@ -15,7 +16,7 @@ use sluice_message::RequestHead;
 
 use crate::{
     Ask, BalanceRule, Bar, BreakerRule, Cluster, ClusterPlan, ClusterSettings, ClusterState,
-    HealthSettings, Layout, RetryPolicy, Role, Server, ServerPlan,
+    HealthSettings, Layout, QueueRule, RetryPolicy, Role, Server, ServerPlan,
 };
 
 pub(crate) fn settings() -> ClusterSettings {
@@ -29,6 +30,7 @@ pub(crate) fn settings() -> ClusterSettings {
         balance: BalanceRule::RoundRobin,
         sticky: None,
         slow_start: None,
+        queue: QueueRule { places: 0, wait: Duration::from_secs(5) },
         retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
         health: HealthSettings::default(),
         breaker: BreakerRule::default(),
@@ -46,7 +48,14 @@ pub(crate) fn plan_of(
     let server = |endpoint: &Endpoint| {
         let meter = meters.server("api", &endpoint.to_string());
         let state = state.server(endpoint, &meter);
-        ServerPlan { endpoint: endpoint.clone(), weight: 1, role: Role::Primary, state, meter }
+        ServerPlan {
+            endpoint: endpoint.clone(),
+            weight: 1,
+            role: Role::Primary,
+            limit: None,
+            state,
+            meter,
+        }
     };
     let servers: Vec<ServerPlan> = servers.iter().map(server).collect();
     Arc::new(ClusterPlan {

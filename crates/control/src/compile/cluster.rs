@@ -7,7 +7,7 @@ use sluice_meter::Meters;
 use sluice_model::{Role as ModelRole, Upstream};
 use sluice_net::Endpoint;
 use sluice_upstream::{
-    Bar, ClusterPlan, ClusterSettings, ClusterState, Initial, Layout, Role, ServerPlan,
+    Bar, ClusterPlan, ClusterSettings, ClusterState, Initial, Layout, QueueRule, Role, ServerPlan,
 };
 
 use super::balance::{balance_rule, sticky_rule};
@@ -29,6 +29,7 @@ pub(crate) fn cluster_plan(
     if let Some(before) = before {
         let same = |(old, new): (&ServerPlan, &Wanted)| {
             (&old.endpoint, old.weight, old.role) == (&new.endpoint, new.weight, new.role)
+                && old.limit.as_ref().map(|limit| limit.most()) == new.most
         };
         let unchanged = before.settings == settings
             && before.servers.len() == servers.len()
@@ -42,14 +43,15 @@ pub(crate) fn cluster_plan(
     let kept: HashSet<&Endpoint> = servers.iter().map(|wanted| &wanted.endpoint).collect();
     state.limit(&settings.breaker);
     state.retain(|place| kept.contains(place));
-    let servers = servers.into_iter().map(|Wanted { endpoint, weight, role }| {
+    let servers = servers.into_iter().map(|Wanted { endpoint, weight, role, most }| {
         let meter = meters.server(&upstream.name, &endpoint.to_string());
         let known = state.knows(&endpoint);
         let state = state.server(&endpoint, &meter);
         if !known && waits_for_check(&settings) {
             state.bar(Bar::Unchecked);
         }
-        ServerPlan { endpoint, weight, role, state, meter }
+        let limit = state.limit(most, settings.queue);
+        ServerPlan { endpoint, weight, role, limit, state, meter }
     });
     let servers: Vec<ServerPlan> = servers.collect();
     state.settle();
@@ -79,6 +81,7 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
         balance: balance_rule(&upstream.balance),
         sticky: sticky_rule(upstream),
         slow_start: upstream.slow_start,
+        queue: QueueRule { places: upstream.limit.queue, wait: upstream.limit.wait },
         retry: retry_policy(&upstream.retry),
         health: health_settings(upstream),
         breaker: breaker_rule(upstream.breaker),
@@ -91,6 +94,8 @@ struct Wanted {
     endpoint: Endpoint,
     weight: u32,
     role: Role,
+    /// Connections at once.
+    most: Option<u32>,
 }
 
 /// Places of the servers with their weights. A place that is named twice is one server with the
@@ -100,6 +105,7 @@ fn servers(upstream: &Upstream, places: Places<'_>) -> Vec<Wanted> {
     let mut positions: HashMap<Endpoint, usize> = HashMap::new();
     for server in &upstream.servers {
         let role = role(server.role);
+        let most = server.max_connections.or(upstream.limit.connections);
         for place in places(&server.address) {
             let role = match place.role {
                 Role::Primary => role,
@@ -111,8 +117,9 @@ fn servers(upstream: &Upstream, places: Places<'_>) -> Vec<Wanted> {
                 Some(known) => {
                     known.weight = known.weight.saturating_add(weight);
                     known.role = if known.role == role { role } else { Role::Primary };
+                    known.most = known.most.into_iter().chain(most).min();
                 }
-                None => servers.push(Wanted { endpoint: place.endpoint, weight, role }),
+                None => servers.push(Wanted { endpoint: place.endpoint, weight, role, most }),
             }
         }
     }

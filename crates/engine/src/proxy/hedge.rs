@@ -97,10 +97,10 @@ impl Exchange<'_, '_> {
                     next = Nanos::MAX;
                     if free.len() > 0
                         && let Some(server) = self.hedge_server(cluster, tries)
+                        && let Some(visit) = Visit::try_new(cluster, &server)
                         && let Some(spare) = free.next()
                     {
                         self.upstream.attempts += 1;
-                        let visit = Visit::new(cluster, &server);
                         runs.push(Run::start(cluster, (visit, Turn::Hedge), whole, spare));
                         next = end_after(Some(rule.after));
                     }

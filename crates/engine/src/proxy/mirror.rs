@@ -145,7 +145,9 @@ impl Twin {
         let Some(server) = cluster.choose(&ask_for).map(Rc::clone) else {
             return self.meter().mirror_failures.increment();
         };
-        let _visit = Visit::new(&self.cluster, &server);
+        let Some(_visit) = Visit::try_new(&self.cluster, &server) else {
+            return self.meter().mirror_failures.increment();
+        };
         let mut spare = self.worker.spares.take();
         let whole = Whole { head: &self.head, content, trailers };
         match ask((cluster, &server), whole, &mut spare).await {

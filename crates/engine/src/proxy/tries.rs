@@ -36,6 +36,11 @@ impl Tries {
         cluster.spend_retry()
     }
 
+    /// Servers that were asked in vain.
+    pub(super) fn tried(&self) -> &[Rc<Server>] {
+        &self.tried
+    }
+
     /// Takes note of a server that gave no answer, or not one to pass on.
     pub(super) fn note(&mut self, server: &Rc<Server>) {
         self.tried.push(Rc::clone(server));

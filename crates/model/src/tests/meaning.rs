@@ -54,10 +54,12 @@ fn defaults_are_filled_in() {
                 address: ServerAddress::Ip("127.0.0.1:9001".parse().unwrap()),
                 weight: 1,
                 role: Role::Primary,
+                max_connections: None,
             }],
             balance: Balance::RoundRobin,
             sticky: None,
             slow_start: None,
+            limit: ServerLimit { connections: None, queue: 100, wait: seconds(1) },
             keepalive: Keepalive { idle: 256, timeout: seconds(60) },
             timeout: UpstreamTimeout {
                 connect: seconds(2),

@@ -218,6 +218,7 @@ fn every_unknown_key_is_refused_everywhere() {
         "upstream.a = { servers = [{ address = 'h:1', zzzzzzz = 1 }] }",
         "upstream.a = { servers = 'h:1', hash.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', sticky.zzzzzzz = 1 }",
+        "upstream.a = { servers = 'h:1', limit.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', keepalive.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', timeout.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', retry.zzzzzzz = 1 }",

@@ -168,9 +168,13 @@ mod tests {
     #[test]
     fn what_is_said_of_a_list_goes_for_its_servers() {
         let servers = read("a.json", "[\"a:1\", {\"address\": \"b:1\", \"weight\": 3}]").unwrap();
-        let list = Server { weight: 2, role: Role::Backup, ..servers[0].clone() };
+        let most = Some(5);
+        let list =
+            Server { weight: 2, role: Role::Backup, max_connections: most, ..servers[0].clone() };
         let listed: Vec<Server> = servers.iter().map(|it| it.of_list(&list)).collect();
         assert_eq!(listed.iter().map(|it| it.weight).collect::<Vec<_>>(), [2, 6]);
-        assert!(listed.iter().all(|it| it.role == Role::Backup));
+        assert!(listed.iter().all(|it| it.role == Role::Backup && it.max_connections == most));
+        let own = Server { max_connections: Some(9), ..servers[0].clone() };
+        assert_eq!(own.of_list(&list).max_connections, Some(9), "its own goes before");
     }
 }

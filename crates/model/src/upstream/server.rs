@@ -16,6 +16,8 @@ pub struct Server {
     pub weight: u32,
     /// Whether it is asked always, or only when no other is available.
     pub role: Role,
+    /// Connections to it at once; `None` = those of the upstream's limit.
+    pub max_connections: Option<u32>,
 }
 
 /// When a server is asked.
@@ -51,15 +53,30 @@ pub(super) static SERVER: Section = Section {
             preset: Preset::Value("false"),
             doc: "`true` for a server that is asked only when no other is available.",
         },
+        Key {
+            name: "max_connections",
+            kind: Kind::Integer { min: 1, max: 1_000_000, word: None },
+            preset: Preset::Absent("`limit.connections` of the upstream"),
+            doc: "Connections to it at once, over all workers. Of a name, of SRV records and of a \
+                  file it is the limit of each server.",
+        },
     ],
 };
 
 impl Server {
+    /// A server of which only the address is said.
+    #[must_use]
+    pub const fn at(address: ServerAddress) -> Self {
+        Self { address, weight: 1, role: Role::Primary, max_connections: None }
+    }
+
     /// A server of a list, under what is said of the list as a whole.
     #[must_use]
     pub fn of_list(&self, list: &Self) -> Self {
         let role = if list.role == Role::Backup { Role::Backup } else { self.role };
-        Self { weight: self.weight.saturating_mul(list.weight), role, ..self.clone() }
+        let max_connections = self.max_connections.or(list.max_connections);
+        let weight = self.weight.saturating_mul(list.weight);
+        Self { weight, role, max_connections, ..self.clone() }
     }
 }
 
@@ -95,7 +112,7 @@ pub(super) fn read_server(item: &Node, report: &Report<'_>) -> Option<Server> {
     match &item.value {
         Value::Text(text) => {
             let address = report.accept(item.span, parse_server(&text.value))?;
-            Some(Server { address, weight: 1, role: Role::Primary })
+            Some(Server::at(address))
         }
         _ => {
             let fields = Fields::open(Some(item), item.span, &SERVER, report);
@@ -103,7 +120,9 @@ pub(super) fn read_server(item: &Node, report: &Report<'_>) -> Option<Server> {
             let backup = fields.flag("backup").unwrap_or(false);
             let role = if backup { Role::Backup } else { Role::Primary };
             let address = fields.parsed("address", parse_server)?;
-            Some(Server { address, weight: weight.unwrap_or(1), role })
+            let most = fields.integer("max_connections").and_then(|it| u32::try_from(it).ok());
+            let weight = weight.unwrap_or(1);
+            Some(Server { address, weight, role, max_connections: most })
         }
     }
 }
