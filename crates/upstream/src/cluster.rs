@@ -155,6 +155,13 @@ impl Cluster {
         spent
     }
 
+    /// Takes back a retry that was paid for and is not made.
+    pub fn refund_retry(&self) {
+        if let Some(budget) = &self.budget {
+            budget.refund();
+        }
+    }
+
     /// The value of `Set-Cookie` that leads a client back to the server that answered, if clients are
     /// led back and this one does not say so already.
     #[must_use]

@@ -165,6 +165,11 @@ impl Budget {
         self.balance.set(self.balance.get().saturating_add(amount).min(most));
     }
 
+    /// A retry that was paid for is not made.
+    pub(crate) fn refund(&self) {
+        self.pay(RETRY);
+    }
+
     /// A request comes in.
     #[inline]
     pub(crate) fn deposit(&self) {

@@ -100,8 +100,13 @@ impl Exchange<'_, '_> {
     /// Where the next try goes, if policy, budget and servers allow one. It is counted.
     pub(super) fn next_server(&self, cluster: &Cluster, tries: &mut Tries) -> Option<Rc<Server>> {
         let left = tries.left.checked_sub(1)?;
-        let next = self.choose_again(cluster, tries)?;
+        // Before a server is chosen, which takes its turn: refused retries would have every other
+        // request begin at the server that fails.
         tries.begin_another(cluster)?;
+        let Some(next) = self.choose_again(cluster, tries) else {
+            cluster.refund_retry();
+            return None;
+        };
         tries.left = left;
         cluster.meter().retries.increment();
         Some(next)
@@ -110,11 +115,13 @@ impl Exchange<'_, '_> {
     /// A server that nobody was asked at for this request, if policy and budget allow one more try.
     pub(super) fn other_server(&self, cluster: &Cluster, tries: &mut Tries) -> Option<Rc<Server>> {
         let left = tries.left.checked_sub(1)?;
-        let other = self.choose(cluster, &tries.tried)?;
-        if tries.tried.iter().any(|tried| Rc::ptr_eq(tried, &other)) {
-            return None;
-        }
         tries.begin_another(cluster)?;
+        let other = self.choose(cluster, &tries.tried);
+        let is_new = |other: &Rc<Server>| !tries.tried.iter().any(|it| Rc::ptr_eq(it, other));
+        let Some(other) = other.filter(is_new) else {
+            cluster.refund_retry();
+            return None;
+        };
         tries.left = left;
         Some(other)
     }
