@@ -252,7 +252,7 @@ fn signals_meanwhile_have_their_effect_once() {
     std::fs::write(sluice.scratch().path().join("go"), "go\n").unwrap();
     sluice.follow_upgrade(mark);
     // Done by the new process.
-    sluice.wait_for_line("reloaded sluice.toml (generation 2)");
+    sluice.wait_for_line("reloaded sluice.toml (generation 2, asked for)");
     assert_eq!(sluice.wait_for_exit(), Some(0));
 
     // Told to stop, it takes the one that was to take over along.

@@ -161,14 +161,16 @@ async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
         }
         connection.served.set(connection.served.get() + 1);
         let heads = (&mut *request, &mut *response);
-        let mut exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
-        let after = match exchange.begin() {
-            // Nearly every answer that needs no origin ends here, without having waited.
-            Step::Answered(After::Next) => {
-                exchange.record();
-                continue;
+        let after = {
+            let mut exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
+            match exchange.begin() {
+                // Nearly every answer that needs no origin ends here, without having waited.
+                Step::Answered(After::Next) => {
+                    exchange.record();
+                    continue;
+                }
+                step => finish(&mut exchange, step, (&mut *upstream.0, &mut *upstream.1)).await,
             }
-            step => finish(exchange, step, (&mut *upstream.0, &mut *upstream.1)).await,
         };
         if after != After::Next {
             return close(connection, &mut downstream, after).await;
@@ -180,7 +182,7 @@ async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
 }
 
 /// Goes on where [`Exchange::begin`] would have to wait; counts and logs the end.
-async fn finish<'e>(mut exchange: Exchange<'e, '_>, step: Step<'e>, halves: Halves<'_>) -> After {
+async fn finish<'e>(exchange: &mut Exchange<'e, '_>, step: Step<'e>, halves: Halves<'_>) -> After {
     let step = match step {
         Step::Wait(route, admission) => match exchange.wait_for_permits(admission).await {
             Ok(()) => exchange.perform(route),

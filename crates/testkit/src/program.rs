@@ -433,7 +433,8 @@ impl Sluice {
         let mark = self.stderr.mark();
         self.rewrite(config);
         self.signal(Signal::Reload);
-        let line = self.stderr.wait_after(mark, "reload");
+        // The program also sees that its file has changed, and may say so before or after.
+        let line = self.stderr.wait_after(mark, "asked for)");
         line.unwrap_or_else(|| panic!("no reload in:\n{}", self.stderr().join("\n")))
     }
 

@@ -65,7 +65,7 @@ pub struct ServerState {
     changes: Arc<Changes>,
     /// What is known about the bars besides that they stand, for those who ask.
     details: Mutex<BTreeMap<Bar, String>>,
-    meter: Arc<PerWorker<ServerMeter>>,
+    meter: Mutex<Arc<PerWorker<ServerMeter>>>,
     /// Absent as long as there never was one.
     limit: OnceLock<Arc<ServerLimit>>,
 }
@@ -123,11 +123,13 @@ impl ClusterState {
             streak: AtomicU32::new(0),
             changes: Arc::clone(&self.changes),
             details: Mutex::default(),
-            meter: Arc::clone(meter),
+            meter: Mutex::new(Arc::clone(meter)),
             limit: OnceLock::new(),
         };
         let mut servers = locked(&self.servers);
-        Arc::clone(servers.entry(endpoint.clone()).or_insert_with(|| Arc::new(make())))
+        let state = servers.entry(endpoint.clone()).or_insert_with(|| Arc::new(make()));
+        state.show_on(meter);
+        Arc::clone(state)
     }
 
     /// Lets no more than this be under way from now on; what is under way stays.
@@ -191,10 +193,26 @@ impl ServerState {
         self.limit.get().is_some_and(|limit| Arc::strong_count(limit) > 1)
     }
 
+    /// From now on availability is shown on this meter. A server that was known while no source named
+    /// it comes back with a new one.
+    fn show_on(&self, meter: &Arc<PerWorker<ServerMeter>>) {
+        let mut shown = locked(&self.meter);
+        if !Arc::ptr_eq(&shown, meter) {
+            *shown = Arc::clone(meter);
+            self.show(&shown);
+        }
+    }
+
+    /// Under the lock of the meter, so that the last word is the newest.
+    fn show(&self, meter: &PerWorker<ServerMeter>) {
+        let bars = self.bars.load(Ordering::Acquire).count_ones();
+        meter.worker(0).bars.set(i64::from(bars));
+    }
+
     /// Takes the server out of the rotation.
     pub fn bar(&self, why: Bar) {
         if self.bars.fetch_or(why.bit(), Ordering::AcqRel) & why.bit() == 0 {
-            self.meter.worker(0).bars.add(1);
+            self.show(&locked(&self.meter));
             self.changes.note();
         }
     }
@@ -212,7 +230,7 @@ impl ServerState {
             self.since.store(precise_now(), Ordering::Release);
         }
         if before & why.bit() != 0 {
-            self.meter.worker(0).bars.add(-1);
+            self.show(&locked(&self.meter));
             locked(&self.details).remove(&why);
             self.changes.note();
         }
@@ -301,6 +319,20 @@ mod tests {
         assert!(server.is_available());
         assert_eq!(cluster.changes(), 4);
         assert_eq!(meter.balance(|meter| meter.bars.value()), 0);
+    }
+
+    #[test]
+    fn a_server_that_comes_back_is_shown_as_it_is() {
+        let cluster = ClusterState::default();
+        let place = Endpoint::Tcp("127.0.0.1:1".parse().unwrap());
+        let server = cluster.server(&place, &meter());
+        server.bar(Bar::Draining);
+        cluster.retain(|_| false);
+        let second = meter();
+        assert!(Arc::ptr_eq(&cluster.server(&place, &second), &server));
+        assert_eq!(second.balance(|meter| meter.bars.value()), 1);
+        server.lift(Bar::Draining);
+        assert_eq!(second.balance(|meter| meter.bars.value()), 0);
     }
 
     #[test]

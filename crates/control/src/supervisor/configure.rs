@@ -31,6 +31,16 @@ pub(super) enum Cause {
     FileChanged,
 }
 
+impl Cause {
+    /// Why, for the log: whoever asked can tell the answer from that to a file that has changed.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Asked => "asked for",
+            Self::FileChanged => "file changed",
+        }
+    }
+}
+
 /// A configuration that could be put in force at once.
 struct Ready {
     document: Document,
@@ -62,13 +72,15 @@ impl Supervisor {
                 self.configure(document, prepared, opened)?;
                 self.status.meters().reloads_ok.increment();
                 let generation = self.snapshot.generation;
-                self.voice.say(&format!("reloaded {name} (generation {generation})"));
+                let why = cause.words();
+                self.voice.say(&format!("reloaded {name} (generation {generation}, {why})"));
             }
             Err(error) => {
                 self.status.meters().reloads_failed.increment();
                 self.voice.say(&format!(
-                    "reload failed: {}; the configuration before it stays in force\n{}",
+                    "reload failed: {}; the configuration before it stays in force ({})\n{}",
                     error.summary(),
+                    cause.words(),
                     error.render(self.voice.style())
                 ));
             }
