@@ -80,8 +80,8 @@ impl From<Fault> for Stop {
 
 /// What became of the upstream part, for log and metrics.
 #[derive(Default)]
-pub(crate) struct UpstreamRecord {
-    pub(crate) cluster: Option<Rc<Cluster>>,
+pub(crate) struct UpstreamRecord<'e> {
+    pub(crate) cluster: Option<&'e Rc<Cluster>>,
     pub(crate) server: Option<Visit>,
     /// The connection in use.
     pub(crate) connection: Pass,
@@ -97,7 +97,7 @@ pub(crate) struct Exchange<'e, 'c> {
     pub(crate) downstream: &'e mut Downstream<'c>,
     pub(crate) request: &'e mut RequestHead,
     pub(crate) response: &'e mut ResponseHead,
-    pub(crate) upstream: UpstreamRecord,
+    pub(crate) upstream: UpstreamRecord<'e>,
     pub(crate) client: IpAddr,
     pub(crate) route: Option<&'e Route>,
     /// What lets it be under way, where that is limited.

@@ -28,15 +28,15 @@ use upload::Upload;
 /// Receiving and sending half of a connection to an origin, lent for one exchange.
 pub(crate) type Halves<'h> = (&'h mut Receiver, &'h mut Sender);
 
-impl Exchange<'_, '_> {
+impl<'e> Exchange<'e, '_> {
     /// Passes the request to the cluster and its answer back.
     pub(crate) async fn proxy(
         &mut self,
-        cluster: &Rc<Cluster>,
+        cluster: &'e Rc<Cluster>,
         body_limit: u64,
         (receiver, sender): Halves<'_>,
     ) -> Result<After, Stop> {
-        self.upstream.cluster = Some(Rc::clone(cluster));
+        self.upstream.cluster = Some(cluster);
         let _admitted = cluster.admit(Breaker::Requests)?;
         let upgrade = wants_upgrade(self.request);
         self.introduce_client()?;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -18,8 +18,9 @@ type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 thread_local! {
     /// Tasks of this thread that are ready to run. Only their own thread pushes here.
     static READY: RefCell<VecDeque<usize>> = const { RefCell::new(VecDeque::new()) };
-    /// Identity of the task set of this thread, to tell local wake-ups from foreign ones.
-    static LOCAL: RefCell<Option<Arc<Foreign>>> = const { RefCell::new(None) };
+    /// Identity of the task set of this thread, to tell local wake-ups from foreign ones; 0 if it has
+    /// none. A number, which is read without asking whether the thread is ending.
+    static LOCAL: Cell<u64> = const { Cell::new(0) };
     /// Socket operations the running task has done since it was called.
     static SPENT: Cell<u32> = const { Cell::new(0) };
 }
@@ -40,9 +41,14 @@ pub(crate) fn poll_budget(cx: &Context<'_>) -> Poll<()> {
     Poll::Pending
 }
 
+/// Task sets made so far.
+static SETS: AtomicU64 = AtomicU64::new(0);
+
 /// Where other threads leave their wake-ups.
 #[derive(Debug)]
 pub(crate) struct Foreign {
+    /// Identity of the task set.
+    set: u64,
     woken: Mutex<Vec<usize>>,
     pending: AtomicBool,
     bell: OwnedFd,
@@ -51,7 +57,8 @@ pub(crate) struct Foreign {
 impl Foreign {
     fn new() -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { woken: Mutex::default(), pending: AtomicBool::new(false), bell })
+        let set = SETS.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Self { set, woken: Mutex::default(), pending: AtomicBool::new(false), bell })
     }
 
     fn push(&self, index: usize) {
@@ -83,18 +90,9 @@ impl Foreign {
 struct Handle {
     index: usize,
     scheduled: AtomicBool,
+    /// That of `home`.
+    set: u64,
     home: Arc<Foreign>,
-}
-
-impl Handle {
-    /// False as well on a thread that is ending: its storage is gone, and so are its tasks.
-    fn is_local(&self) -> bool {
-        LOCAL
-            .try_with(|local| {
-                local.borrow().as_ref().is_some_and(|home| Arc::ptr_eq(home, &self.home))
-            })
-            .unwrap_or(false)
-    }
 }
 
 impl Wake for Handle {
@@ -107,7 +105,7 @@ impl Wake for Handle {
         if self.scheduled.swap(true, Ordering::AcqRel) {
             return;
         }
-        if self.is_local() {
+        if LOCAL.get() == self.set {
             READY.with_borrow_mut(|ready| ready.push_back(self.index));
         } else {
             self.home.push(self.index);
@@ -117,9 +115,14 @@ impl Wake for Handle {
 
 struct Task {
     /// Absent while the task runs.
-    future: Option<LocalFuture>,
-    waker: Waker,
+    body: Option<Body>,
     handle: Arc<Handle>,
+}
+
+/// What a task runs with, taken out for the run, so that neither is counted or copied.
+struct Body {
+    future: LocalFuture,
+    waker: Waker,
 }
 
 /// All tasks of one thread.
@@ -131,7 +134,7 @@ pub(crate) struct Tasks {
 impl Tasks {
     pub(crate) fn new() -> std::io::Result<Self> {
         let home = Arc::new(Foreign::new()?);
-        LOCAL.with_borrow_mut(|local| *local = Some(Arc::clone(&home)));
+        LOCAL.set(home.set);
         Ok(Self { slots: RefCell::default(), home })
     }
 
@@ -145,14 +148,12 @@ impl Tasks {
         let handle = Arc::new(Handle {
             index: entry.key(),
             scheduled: AtomicBool::new(true),
+            set: self.home.set,
             home: Arc::clone(&self.home),
         });
         READY.with_borrow_mut(|ready| ready.push_back(entry.key()));
-        entry.insert(Task {
-            future: Some(future),
-            waker: Waker::from(Arc::clone(&handle)),
-            handle,
-        });
+        let waker = Waker::from(Arc::clone(&handle));
+        entry.insert(Task { body: Some(Body { future, waker }), handle });
     }
 
     /// Number of tasks that have not ended.
@@ -162,9 +163,9 @@ impl Tasks {
 
     /// Makes every task run once, so that each sees a change of the worker's state.
     pub(crate) fn wake_all(&self) {
-        let wakers: Vec<Waker> =
-            self.slots.borrow().iter().map(|(_, task)| task.waker.clone()).collect();
-        wakers.iter().for_each(Waker::wake_by_ref);
+        let handles: Vec<Arc<Handle>> =
+            self.slots.borrow().iter().map(|(_, task)| Arc::clone(&task.handle)).collect();
+        handles.iter().for_each(Wake::wake_by_ref);
     }
 
     /// Runs the tasks that are ready now; those woken meanwhile wait for the next turn, so that
@@ -193,38 +194,36 @@ impl Tasks {
     /// A task that ended, or whose place was taken by another, may still be woken by an old waker:
     /// the former is skipped, the latter just looks around once too often.
     fn run(&self, index: usize) {
-        let Some((mut future, waker)) = self.start(index) else { return };
+        let Some(mut body) = self.start(index) else { return };
         SPENT.set(0);
-        let done = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let done = body.future.as_mut().poll(&mut Context::from_waker(&body.waker));
         match done {
             Poll::Pending => {
                 if let Some(task) = self.slots.borrow_mut().get_mut(index) {
-                    task.future = Some(future);
-                    task.waker = waker;
+                    task.body = Some(body);
                 }
             }
             Poll::Ready(()) => {
                 let ended = self.slots.borrow_mut().try_remove(index);
                 // Dropped outside the borrow: destructors may spawn.
-                drop((ended, future));
+                drop((ended, body));
             }
         }
     }
 
-    /// Takes future and waker out for the run, so that neither is counted or copied.
-    fn start(&self, index: usize) -> Option<(LocalFuture, Waker)> {
+    fn start(&self, index: usize) -> Option<Body> {
         let mut slots = self.slots.borrow_mut();
         let task = slots.get_mut(index)?;
-        let future = task.future.take()?;
+        let body = task.body.take()?;
         // Cleared before the run: a wake-up that comes while it runs must make it run again.
         task.handle.scheduled.swap(false, Ordering::AcqRel);
-        Some((future, std::mem::replace(&mut task.waker, Waker::noop().clone())))
+        Some(body)
     }
 }
 
 impl Drop for Tasks {
     fn drop(&mut self) {
         self.clear();
-        LOCAL.with_borrow_mut(|local| *local = None);
+        LOCAL.set(0);
     }
 }

@@ -29,7 +29,6 @@ struct Slot {
     waker: Option<Waker>,
 }
 
-#[derive(Default)]
 struct Timers {
     slots: Slab<Slot>,
     heap: BinaryHeap<Reverse<(Nanos, usize, u32)>>,
@@ -37,7 +36,7 @@ struct Timers {
 }
 
 thread_local! {
-    static TIMERS: RefCell<Timers> = RefCell::default();
+    static TIMERS: RefCell<Timers> = const { RefCell::new(Timers::new()) };
     static PRECISE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -56,6 +55,10 @@ pub(crate) fn is_precise() -> bool {
 }
 
 impl Timers {
+    const fn new() -> Self {
+        Self { slots: Slab::new(), heap: BinaryHeap::new(), generation: 0 }
+    }
+
     /// Moving a deadline later costs a store; only moving it before the armed entry costs a push.
     #[inline]
     fn set(&mut self, index: usize, deadline: Nanos) {

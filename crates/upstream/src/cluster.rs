@@ -13,7 +13,9 @@ use crate::balance::Selection;
 use crate::breaker::CircuitOpen;
 use crate::retry::Budget;
 use crate::sticky::StickyTable;
-use crate::{Ask, Bar, Breaker, ClusterPlan, ClusterSettings, Pass, Server, ServerPlan};
+use crate::{
+    Ask, Bar, Breaker, BreakerRule, ClusterPlan, ClusterSettings, Pass, Server, ServerPlan,
+};
 
 /// Servers, the rotation among them, and the plan they came from.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub struct Cluster {
     copies: Cell<usize>,
     /// Whether a server of it has a limit.
     is_limited: bool,
+    /// Whether what it does at a time has a limit.
+    has_breaker: bool,
     worker: usize,
 }
 
@@ -71,6 +75,7 @@ impl Cluster {
             selection: RefCell::new(selection),
             budget: plan.settings.retry.budget.map(Budget::new),
             copies: Cell::new(0),
+            has_breaker: plan.settings.breaker != BreakerRule::default(),
             is_limited: plan.servers.iter().any(|server| server.limit.is_some()),
             worker,
         };
@@ -236,12 +241,22 @@ impl Cluster {
         }
     }
 
+    /// Whether what it does at a time has a limit.
+    #[must_use]
+    #[inline]
+    pub const fn has_breaker(&self) -> bool {
+        self.has_breaker
+    }
+
     /// Lets something begin, which ends when the pass is dropped.
     ///
     /// # Errors
     /// As much is under way already as may be.
     #[inline]
     pub fn admit(&self, what: Breaker) -> Result<Pass, Fault> {
+        if !self.has_breaker {
+            return Ok(Pass::default());
+        }
         let rule = &self.plan.settings.breaker;
         self.plan.state.breakers.admit(rule, what).map_err(|CircuitOpen| self.refuse(what))
     }

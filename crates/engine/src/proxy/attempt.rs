@@ -109,9 +109,11 @@ impl Exchange<'_, '_> {
         halves: Halves<'_>,
     ) -> Result<Stream, Stop> {
         let end = end_after(cluster.settings().retry.try_timeout);
-        // That of the try before is given back first.
-        self.upstream.connection = Pass::default();
-        self.upstream.connection = cluster.admit(Breaker::Connections)?;
+        if cluster.has_breaker() {
+            // That of the try before is given back first.
+            self.upstream.connection = Pass::default();
+            self.upstream.connection = cluster.admit(Breaker::Connections)?;
+        }
         let kept = if *reuse == Reuse::Reused { cluster.take_idle(server) } else { None };
         let mut upstream = match kept {
             Some(stream) => {

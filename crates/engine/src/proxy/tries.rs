@@ -12,9 +12,16 @@ use super::Halves;
 use super::upload::Upload;
 use crate::exchange::Exchange;
 
-/// What was tried for a request. Nothing is allocated before the first try has failed.
+/// What was tried for a request.
 pub(super) struct Tries {
     left: u32,
+    /// Absent before the first try has failed: most requests are not to pay for the space.
+    failed: Option<Box<Failed>>,
+}
+
+/// Tries that came to nothing.
+#[derive(Default)]
+struct Failed {
     /// Servers that were asked in vain, the last one last.
     tried: Vec<Rc<Server>>,
     /// Servers that want to be left alone until then.
@@ -25,31 +32,40 @@ pub(super) struct Tries {
 
 impl Tries {
     pub(super) const fn new(left: u32) -> Self {
-        Self { left, tried: Vec::new(), resting: Vec::new(), retrying: None }
+        Self { left, failed: None }
+    }
+
+    fn failed(&mut self) -> &mut Failed {
+        self.failed.get_or_insert_default()
+    }
+
+    fn resting(&self) -> &[(Rc<Server>, Nanos)] {
+        self.failed.as_ref().map_or(&[], |failed| &failed.resting)
     }
 
     /// Whether breaker and budget allow another try.
     fn begin_another(&mut self, cluster: &Cluster) -> Option<()> {
-        if self.retrying.is_none() {
-            self.retrying = Some(cluster.admit(Breaker::Retries).ok()?);
+        let failed = self.failed();
+        if failed.retrying.is_none() {
+            failed.retrying = Some(cluster.admit(Breaker::Retries).ok()?);
         }
         cluster.spend_retry()
     }
 
     /// Servers that were asked in vain.
     pub(super) fn tried(&self) -> &[Rc<Server>] {
-        &self.tried
+        self.failed.as_ref().map_or(&[], |failed| &failed.tried)
     }
 
     /// Takes note of a server that gave no answer, or not one to pass on.
     pub(super) fn note(&mut self, server: &Rc<Server>) {
-        self.tried.push(Rc::clone(server));
+        self.failed().tried.push(Rc::clone(server));
     }
 
     /// Takes note of what an answer says about the next request (RFC 9110, 10.2.3).
     pub(super) fn note_answer(&mut self, server: &Rc<Server>, answer: &ResponseHead) {
         if let Some(until) = retry_after(answer) {
-            self.resting.push((Rc::clone(server), until));
+            self.failed().resting.push((Rc::clone(server), until));
         }
     }
 }
@@ -116,8 +132,8 @@ impl Exchange<'_, '_> {
     pub(super) fn other_server(&self, cluster: &Cluster, tries: &mut Tries) -> Option<Rc<Server>> {
         let left = tries.left.checked_sub(1)?;
         tries.begin_another(cluster)?;
-        let other = self.choose(cluster, &tries.tried);
-        let is_new = |other: &Rc<Server>| !tries.tried.iter().any(|it| Rc::ptr_eq(it, other));
+        let other = self.choose(cluster, tries.tried());
+        let is_new = |other: &Rc<Server>| !tries.tried().iter().any(|it| Rc::ptr_eq(it, other));
         let Some(other) = other.filter(is_new) else {
             cluster.refund_retry();
             return None;
@@ -130,10 +146,10 @@ impl Exchange<'_, '_> {
     /// wants to be left alone.
     fn choose_again(&self, cluster: &Cluster, tries: &Tries) -> Option<Rc<Server>> {
         let awake = |until: &Nanos| *until <= now();
-        let resting = tries.resting.iter().filter(|(_, until)| !awake(until));
+        let resting = tries.resting().iter().filter(|(_, until)| !awake(until));
         let resting: Vec<Rc<Server>> = resting.map(|(server, _)| Rc::clone(server)).collect();
-        let spared: Vec<Rc<Server>> = resting.iter().chain(tries.tried.last()).cloned().collect();
-        [&tries.tried, &spared, &resting].into_iter().find_map(|avoid| {
+        let spared: Vec<Rc<Server>> = resting.iter().chain(tries.tried().last()).cloned().collect();
+        [tries.tried(), &spared, &resting].into_iter().find_map(|avoid| {
             let found = self.choose(cluster, avoid)?;
             (!avoid.iter().any(|avoided| Rc::ptr_eq(avoided, &found))).then_some(found)
         })

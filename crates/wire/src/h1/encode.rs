@@ -66,30 +66,23 @@ pub fn encode_request(out: &mut Vec<u8>, head: &RequestHead, framing: RequestFra
     out.reserve(fields.bytes().len() + 64);
     let mut lines = Lines::new(out, fields);
     lines.request_line(head);
-    let nominees = nominated_lines(fields);
     let mut host = false;
     let mut trailers = false;
-    for (index, line) in fields.lines().iter().enumerate() {
-        let kept = match line.id {
-            FieldId::Other => true,
-            FieldId::Host => {
-                host = true;
-                true
-            }
-            FieldId::ContentLength => false,
-            FieldId::Upgrade => framing.upgrade == Upgrade::Yes,
-            FieldId::Expect => framing.expectation != Expectation::None,
-            FieldId::Te => {
-                trailers |= accepts_trailers(fields.slice(line.value));
-                false
-            }
-            id => !id.is_hop_by_hop(),
-        };
-        if kept && !(index < nominees && is_nominated(fields, line)) {
-            lines.keep(line);
+    lines.keep_all(&mut |line| match line.id {
+        FieldId::Other => true,
+        FieldId::Host => {
+            host = true;
+            true
         }
-    }
-    lines.flush();
+        FieldId::ContentLength => false,
+        FieldId::Upgrade => framing.upgrade == Upgrade::Yes,
+        FieldId::Expect => framing.expectation != Expectation::None,
+        FieldId::Te => {
+            trailers |= accepts_trailers(fields.slice(line.value));
+            false
+        }
+        id => !id.is_hop_by_hop(),
+    });
     if !host {
         write_line(out, b"host: ", head.authority());
     }
@@ -114,27 +107,20 @@ pub fn encode_response(out: &mut Vec<u8>, head: &ResponseHead, framing: &Respons
     }
     let fields = &head.fields;
     out.reserve(fields.bytes().len() + 192);
-    write_status_line(out, head);
     let content = content(head.status, framing);
-    let nominees = nominated_lines(fields);
     let mut date = framing.date.filter(|_| !interim);
     let mut lines = Lines::new(out, fields);
-    for (index, line) in fields.lines().iter().enumerate() {
-        let kept = match line.id {
-            FieldId::Other => true,
-            FieldId::Date => {
-                date = None;
-                true
-            }
-            FieldId::ContentLength => content == Content::AsInHead,
-            FieldId::Upgrade => framing.upgrade == Upgrade::Yes,
-            id => !id.is_hop_by_hop(),
-        };
-        if kept && !(index < nominees && is_nominated(fields, line)) {
-            lines.keep(line);
+    lines.status_line(head);
+    lines.keep_all(&mut |line| match line.id {
+        FieldId::Other => true,
+        FieldId::Date => {
+            date = None;
+            true
         }
-    }
-    lines.flush();
+        FieldId::ContentLength => content == Content::AsInHead,
+        FieldId::Upgrade => framing.upgrade == Upgrade::Yes,
+        id => !id.is_hop_by_hop(),
+    });
     if let Some(date) = date {
         write_line(out, b"date: ", date);
     }
@@ -203,6 +189,46 @@ impl<'a> Lines<'a> {
         self.out.extend_from_slice(self.fields.slice(self.run));
     }
 
+    /// Writes the lines that `keep` lets through and `Connection` does not nominate.
+    #[inline(always)]
+    fn keep_all(&mut self, keep: &mut impl FnMut(&Field) -> bool) {
+        let (written, run) = (self.out.len(), self.run);
+        for line in self.fields.lines() {
+            if line.id == FieldId::Connection && !is_usual(self.fields.slice(line.value)) {
+                // Lines before this one may be nominated, too.
+                self.out.truncate(written);
+                self.run = run;
+                return self.keep_unnominated(keep);
+            }
+            if keep(line) {
+                self.keep(line);
+            }
+        }
+        self.flush();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_unnominated(&mut self, keep: &mut impl FnMut(&Field) -> bool) {
+        let nominees = nominated_lines(self.fields);
+        for (index, line) in self.fields.lines().iter().enumerate() {
+            if keep(line) && !(index < nominees && is_nominated(self.fields, line)) {
+                self.keep(line);
+            }
+        }
+        self.flush();
+    }
+
+    /// Starts the run with the status line if it stands as it has to be sent, else writes it.
+    #[inline(always)]
+    fn status_line(&mut self, head: &ResponseHead) {
+        match status::line(head.status) {
+            Some(line) if head.reason.is_empty() => self.out.extend_from_slice(line),
+            _ if is_written(head) => self.run = Span::new(0, head.reason.end.saturating_add(2)),
+            _ => write_status_line(self.out, head),
+        }
+    }
+
     /// Starts the run with the request line if it stands as it has to be sent.
     #[inline(always)]
     fn request_line(&mut self, head: &RequestHead) {
@@ -224,28 +250,19 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// Whether a `Connection` value nominates nothing, as nearly everybody writes it.
+#[inline(always)]
+fn is_usual(value: &[u8]) -> bool {
+    matches!(value, b"keep-alive" | b"Keep-Alive" | b"close" | b"Upgrade")
+}
+
 /// How many lines from the first on `Connection` may nominate; 0 if it nominates none.
 ///
 /// Only lines the sender itself wrote, which are those that follow one another without a gap: a
 /// client that nominates `X-Forwarded-For` must not take away what the gateway says about it.
-#[inline(always)]
-fn nominated_lines(fields: &Fields) -> usize {
-    if fields.lines().iter().any(|line| line.id == FieldId::Connection) {
-        sender_lines(fields)
-    } else {
-        0
-    }
-}
-
 #[inline(never)]
-fn sender_lines(fields: &Fields) -> usize {
+fn nominated_lines(fields: &Fields) -> usize {
     const OPTIONS: [&[u8]; 5] = [b"keep-alive", b"close", b"upgrade", b"te", b""];
-    // As nearly everybody writes it.
-    let usual =
-        |value: &[u8]| matches!(value, b"keep-alive" | b"Keep-Alive" | b"close" | b"Upgrade");
-    if fields.values(FieldId::Connection).all(usual) {
-        return 0;
-    }
     let nominates = connection_options(fields)
         .any(|token| !OPTIONS.iter().any(|option| token.eq_ignore_ascii_case(option)));
     if !nominates {
@@ -323,20 +340,28 @@ fn write_persistence(out: &mut Vec<u8>, framing: &ResponseFraming<'_>) {
     out.extend_from_slice(line);
 }
 
+/// Whether the bytes of the head begin with the status line as it has to be sent.
 #[inline(always)]
+fn is_written(head: &ResponseHead) -> bool {
+    let Some([b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1', b' ', digits @ .., b' ']) =
+        head.fields.bytes().first_chunk::<13>()
+    else {
+        return false;
+    };
+    let number = digits.iter().fold(0, |number, digit| number * 10 + u16::from(*digit));
+    let reason = usize::try_from(head.reason.start) == Ok(13);
+    reason && number.wrapping_sub(u16::from(b'0') * 111) == head.status
+}
+
+#[inline(never)]
 fn write_status_line(out: &mut Vec<u8>, head: &ResponseHead) {
-    match status::line(head.status) {
-        Some(line) if head.reason.is_empty() => out.extend_from_slice(line),
-        _ => {
-            out.extend_from_slice(b"HTTP/1.1 ");
-            for digit in [head.status / 100, head.status / 10, head.status] {
-                out.push(b'0' + u8::try_from(digit % 10).unwrap_or(0));
-            }
-            out.push(b' ');
-            out.extend_from_slice(head.fields.slice(head.reason));
-            out.extend_from_slice(b"\r\n");
-        }
+    out.extend_from_slice(b"HTTP/1.1 ");
+    for digit in [head.status / 100, head.status / 10, head.status] {
+        out.push(b'0' + u8::try_from(digit % 10).unwrap_or(0));
     }
+    out.push(b' ');
+    out.extend_from_slice(head.fields.slice(head.reason));
+    out.extend_from_slice(b"\r\n");
 }
 
 /// What a response head says about its content.
