@@ -97,6 +97,20 @@ impl Fields {
         &mut self.lines
     }
 
+    /// For decoders that write lines themselves: the bytes and the table of lines, in this order.
+    #[inline]
+    pub fn parts_mut(&mut self) -> (&mut Vec<u8>, &mut Vec<Field>) {
+        (&mut self.bytes, &mut self.lines)
+    }
+
+    /// Becomes a copy of `other` within the memory there is.
+    #[inline]
+    pub fn copy_from(&mut self, other: &Self) {
+        self.clear();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.lines.extend_from_slice(&other.lines);
+    }
+
     /// For decoders: sets the bytes that the lines already in the table point into.
     #[inline]
     pub fn set_bytes(&mut self, bytes: &[u8]) {

@@ -7,9 +7,11 @@ use crate::{Fields, Method, Span};
 pub enum Version {
     /// HTTP/1.0: no chunked coding, no interim responses, closes by default.
     Http10,
-    /// HTTP/1.1 and what has at least its abilities.
+    /// HTTP/1.1.
     #[default]
     Http11,
+    /// HTTP/2: framed by the protocol itself, no `Connection`, no reason phrase.
+    Http2,
 }
 
 /// How long a message's content is (RFC 9112, section 6.3).
@@ -81,6 +83,8 @@ pub struct RequestHead {
     /// Host and port the client asked for: of the target if absolute, else of `Host`
     /// (RFC 9112, 3.2.2 and 3.3).
     pub authority: Span,
+    /// The protocol that an extended CONNECT asks for (RFC 8441, 4); empty for every other request.
+    pub protocol: Span,
     /// Received version.
     pub version: Version,
     /// Length of the content that follows.
@@ -98,6 +102,28 @@ impl RequestHead {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Becomes a copy of `other` within the memory there is.
+    #[inline]
+    pub fn copy_from(&mut self, other: &Self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.copy_from(&other.fields);
+        *self = Self {
+            method: other.method,
+            method_text: other.method_text,
+            form: other.form,
+            target: other.target,
+            path: other.path,
+            query: other.query,
+            authority: other.authority,
+            protocol: other.protocol,
+            version: other.version,
+            body: other.body,
+            persistence: other.persistence,
+            expectation: other.expectation,
+            fields,
+        };
     }
 
     /// Whether content follows.
@@ -137,6 +163,12 @@ impl RequestHead {
     #[inline]
     pub fn authority(&self) -> &[u8] {
         self.fields.slice(self.authority)
+    }
+
+    /// The protocol that an extended CONNECT asks for; empty for every other request.
+    #[must_use]
+    pub fn protocol(&self) -> &[u8] {
+        self.fields.slice(self.protocol)
     }
 
     /// The host of the authority without port; an IPv6 address keeps its brackets.

@@ -3,11 +3,12 @@
 
 use std::hint::black_box;
 
-use sluice_message::{BodyLength, RequestHead, ResponseHead};
+use sluice_message::{BodyLength, Fields, RequestHead, ResponseHead};
 use sluice_wire::h1::{
     Decoded, Limits, RequestFraming, ResponseFraming, decode_request, decode_response,
     encode_request, encode_response,
 };
+use sluice_wire::h2::{Config, End, Event, Input, PREFACE, ResponseOptions, ServerConnection};
 
 const SMALL: &[u8] =
     b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: h2load nghttp2/1.52.0\r\n\r\n";
@@ -43,7 +44,11 @@ fn main() {
     let mut answer = ResponseHead::new();
     answer.status = 200;
     answer.fields.push(b"content-type", b"text/plain").expect("an empty head has space");
+    if what == "h2-exchange" {
+        answer.fields.push(b"server", b"sluice").expect("it still has");
+    }
     let mut out = Vec::with_capacity(4096);
+    let mut exchanges = Exchanges::new();
     decode(if what == "encode-browser" { BROWSER } else { SMALL }, &mut request);
     for _ in 0..rounds {
         match what.as_str() {
@@ -62,11 +67,68 @@ fn main() {
                 out.clear();
                 encode_request(&mut out, black_box(&request), RequestFraming::default());
             }
+            "h2-exchange" => exchanges.next(&mut request, black_box(&answer), &mut out),
             _ => panic!(
-                "usage: count (decode-small|decode-browser|decode-response|encode-answer|encode-small|encode-browser) [ROUNDS]"
+                "usage: count (h2-exchange|decode-small|decode-browser|decode-response|encode-answer|encode-small|encode-browser) [ROUNDS]"
             ),
         }
         black_box((&request, &origin, &out));
+    }
+}
+
+/// Requests as h2load sends them over one connection, each answered with 13 bytes.
+struct Exchanges {
+    connection: ServerConnection,
+    frame: Vec<u8>,
+    number: u32,
+    trailers: Fields,
+}
+
+impl Exchanges {
+    fn new() -> Self {
+        let mut connection = ServerConnection::server(&Config::default());
+        let mut hello = PREFACE.to_vec();
+        // SETTINGS, and a window that lasts.
+        hello.extend_from_slice(b"\0\0\0\x04\0\0\0\0\0\0\0\x04\x08\0\0\0\0\0\x7f\0\0\0");
+        // Both fields come into the table with the first request.
+        hello.extend_from_slice(b"\0\0\x2d\x01\x05\0\0\0\x01\x82\x84\x86\x41\x0e127.0.0.1:8080");
+        hello.extend_from_slice(b"\x7a\x18h2load nghttp2/1.52.0...");
+        let mut input = Input::new(&hello);
+        let (mut head, mut trailers) = (RequestHead::new(), Fields::new());
+        while connection.next(&mut input, 0, &mut head, &mut trailers).is_ok_and(|e| e.is_some()) {}
+        assert_eq!(connection.streams(), 1);
+        connection.flush(&mut Vec::new());
+        let frame = b"\0\0\x05\x01\x05\0\0\0\x01\x82\x84\x86\xbf\xbe".to_vec();
+        Self { connection, frame, number: 3, trailers }
+    }
+
+    #[inline(never)]
+    fn next(&mut self, head: &mut RequestHead, answer: &ResponseHead, out: &mut Vec<u8>) {
+        out.clear();
+        if self.number > 0x7fff_fff0 || self.connection.streams() > 1 {
+            *self = Self::new();
+        }
+        if let Some(place) = self.frame.get_mut(5..9) {
+            place.copy_from_slice(&self.number.to_be_bytes());
+        }
+        self.number += 2;
+        let mut input = Input::new(black_box(&self.frame));
+        let event = self.connection.next(&mut input, 0, head, &mut self.trailers);
+        let Ok(Some(Event::Head { about, .. })) = event else { panic!("{event:?}") };
+        let options = ResponseOptions {
+            request: head.method,
+            body: BodyLength::Known(13),
+            date: Some(b"Sat, 21 Nov 2026 01:00:00 GMT"),
+            end: End::More,
+        };
+        let (connection, stream) = (&mut self.connection, about.stream);
+        let answered = connection.respond(out, stream, answer, &options);
+        let sent = connection.data(out, stream, b"Hello, world!", End::Stream);
+        if sent != Ok(13) {
+            // The window is used up, which a client would widen.
+            *self = Self::new();
+        }
+        assert!(answered.is_ok());
     }
 }
 

@@ -11,6 +11,8 @@ use std::path::Path;
 
 #[path = "fuzz_bodies/chunked_body.rs"]
 mod chunked_body;
+#[path = "fuzz_bodies/h2_frames.rs"]
+mod h2_frames;
 #[path = "fuzz_bodies/hpack.rs"]
 mod hpack;
 #[path = "fuzz_bodies/request_head.rs"]
@@ -49,4 +51,9 @@ fn chunked_bodies() {
 #[test]
 fn header_blocks() {
     replay("hpack", hpack::run);
+}
+
+#[test]
+fn frames() {
+    replay("h2_frames", h2_frames::run);
 }

@@ -189,6 +189,7 @@ const fn version(head: &RequestHead) -> &'static [u8] {
     match head.version {
         Version::Http10 => b"HTTP/1.0",
         Version::Http11 => b"HTTP/1.1",
+        Version::Http2 => b"HTTP/2.0",
     }
 }
 

@@ -9,7 +9,7 @@ use super::scan::{Lanes, first, is_reg_name, read_block};
 /// origin form takes its authority from `Host`; so an empty `Host` names nothing here either.
 /// User information is refused as RFC 9110, 4.2.4 asks: `@` is no character of a host.
 #[inline(always)]
-pub(super) fn is_authority(rest: &[u8], length: usize) -> bool {
+pub(crate) fn is_authority(rest: &[u8], length: usize) -> bool {
     // The bytes behind the authority take part in the comparisons and are cut off after them.
     read_block!(block, rest);
     let lanes = Lanes::new(block);
@@ -28,7 +28,7 @@ pub(super) fn is_authority(rest: &[u8], length: usize) -> bool {
 
 /// Whether `authority` ends in a port that is not empty; CONNECT has no default port
 /// (RFC 9110, 9.3.6).
-pub(super) fn has_port(authority: &[u8]) -> bool {
+pub(crate) fn has_port(authority: &[u8]) -> bool {
     match authority.iter().rposition(|byte| !byte.is_ascii_digit()) {
         Some(colon) => {
             authority.get(colon) == Some(&b':') && colon > 0 && colon + 1 < authority.len()

@@ -261,7 +261,7 @@ fn is_usual(value: &[u8]) -> bool {
 /// Only lines the sender itself wrote, which are those that follow one another without a gap: a
 /// client that nominates `X-Forwarded-For` must not take away what the gateway says about it.
 #[inline(never)]
-fn nominated_lines(fields: &Fields) -> usize {
+pub(crate) fn nominated_lines(fields: &Fields) -> usize {
     const OPTIONS: [&[u8]; 5] = [b"keep-alive", b"close", b"upgrade", b"te", b""];
     let nominates = connection_options(fields)
         .any(|token| !OPTIONS.iter().any(|option| token.eq_ignore_ascii_case(option)));
@@ -280,7 +280,7 @@ fn nominated_lines(fields: &Fields) -> usize {
 /// all recipients); a request that lost it would mean something else upstream.
 #[cold]
 #[inline(never)]
-fn is_nominated(fields: &Fields, line: &Field) -> bool {
+pub(crate) fn is_nominated(fields: &Fields, line: &Field) -> bool {
     let name = fields.slice(line.name);
     line.id != FieldId::Host
         && connection_options(fields).any(|token| token.eq_ignore_ascii_case(name))
@@ -294,7 +294,7 @@ fn connection_options(fields: &Fields) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Whether a `TE` value has the member `trailers` (RFC 9110, 10.1.4).
-fn accepts_trailers(value: &[u8]) -> bool {
+pub(crate) fn accepts_trailers(value: &[u8]) -> bool {
     value
         .split(|&byte| byte == b',')
         .any(|member| member.trim_ascii().eq_ignore_ascii_case(b"trailers"))
@@ -331,7 +331,7 @@ fn write_persistence(out: &mut Vec<u8>, framing: &ResponseFraming<'_>) {
     let closes = framing.persistence == Persistence::Close
         || framing.body == BodyLength::UntilClose && framing.upgrade == Upgrade::No;
     let line: &[u8] = match (framing.upgrade, closes, framing.version) {
-        (Upgrade::No, false, Version::Http11) => return,
+        (Upgrade::No, false, Version::Http11 | Version::Http2) => return,
         (Upgrade::No, true, _) => b"connection: close\r\n",
         (Upgrade::No, false, Version::Http10) => b"connection: keep-alive\r\n",
         (Upgrade::Yes, true, _) => b"connection: upgrade, close\r\n",

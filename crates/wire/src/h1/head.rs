@@ -11,7 +11,7 @@ use super::scan::{
 
 /// Why a decoder cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// The input ends before the head does.
     Partial,
     /// The input is refused.
@@ -33,7 +33,7 @@ impl From<FaultKind> for Stop {
 }
 
 /// Heads end here whatever the configured limit is, so that offsets always fit a [`Span`].
-pub(super) const HEAD_CEILING: usize = 128 * 1024;
+pub(crate) const HEAD_CEILING: usize = 128 * 1024;
 
 /// The span `start..end` of a head.
 #[inline(always)]
@@ -42,7 +42,7 @@ pub(super) const HEAD_CEILING: usize = 128 * 1024;
     clippy::cast_possible_truncation,
     reason = "offsets stay below HEAD_CEILING, and this runs four times per line"
 )]
-pub(super) const fn span(start: usize, end: usize) -> Span {
+pub(crate) const fn span(start: usize, end: usize) -> Span {
     debug_assert!(end <= HEAD_CEILING + 2, "heads are cut to their limit before they are read");
     Span::new(start as u32, end as u32)
 }
@@ -277,7 +277,7 @@ impl Framing {
     pub(super) fn body(&self, version: Version) -> Result<Option<BodyLength>, Stop> {
         match (self.chunked, version) {
             (false, _) => Ok(self.length.map(BodyLength::Known)),
-            (true, Version::Http11) => Ok(Some(BodyLength::Framed)),
+            (true, Version::Http11 | Version::Http2) => Ok(Some(BodyLength::Framed)),
             (true, Version::Http10) => Err(Syntax::TransferEncoding.into()),
         }
     }
@@ -286,7 +286,9 @@ impl Framing {
     #[inline(always)]
     pub(super) const fn persistence(&self, version: Version) -> Persistence {
         match (self.close, version, self.keep_alive) {
-            (false, Version::Http11, _) | (false, Version::Http10, true) => Persistence::KeepAlive,
+            (false, Version::Http11 | Version::Http2, _) | (false, Version::Http10, true) => {
+                Persistence::KeepAlive
+            }
             _ => Persistence::Close,
         }
     }
@@ -300,7 +302,7 @@ pub(super) fn value(rest: &[u8], length: usize) -> &[u8] {
 
 /// What an `Expect` line adds to what was expected before (RFC 9110, 10.1.1).
 #[inline(never)]
-pub(super) fn expectation(before: Expectation, value: &[u8]) -> Expectation {
+pub(crate) fn expectation(before: Expectation, value: &[u8]) -> Expectation {
     match before {
         Expectation::Unknown => Expectation::Unknown,
         _ if value.eq_ignore_ascii_case(b"100-continue") => Expectation::Continue,

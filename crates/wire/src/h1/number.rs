@@ -34,7 +34,7 @@ fn write_digits<const BASE: u64>(out: &mut Vec<u8>, mut value: u64, end: [u8; 2]
 }
 
 /// The number a `Content-Length` states: digits alone, within 64 bits (RFC 9110, 8.6).
-pub(super) fn content_length(digits: &[u8]) -> Option<u64> {
+pub(crate) fn content_length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }

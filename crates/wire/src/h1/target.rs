@@ -11,9 +11,9 @@ use super::scan::{Lanes, Mask, WIDTH, first, read_block};
 
 /// Where a target ends and what it holds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
-    pub(super) start: usize,
-    pub(super) end: usize,
+pub(crate) struct Extent {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
     /// The first `?`; `end` if there is none.
     question: usize,
     /// Whether something in it may make its path unlike its normal form.
@@ -26,7 +26,7 @@ pub(super) struct Extent {
 /// # Errors
 /// [`Syntax::Target`] for `#`: a fragment is never sent (RFC 9110, 7.1).
 #[inline(always)]
-pub(super) fn extent(bytes: &[u8], start: usize) -> Result<Extent, Stop> {
+pub(crate) fn extent(bytes: &[u8], start: usize) -> Result<Extent, Stop> {
     let mut scan = Scan { question: usize::MAX, irregular: 0, slash_before: 0 };
     let end = match scan.take(bytes, start)? {
         Some(end) => end,
@@ -84,7 +84,7 @@ impl Scan {
 
 /// What has to be appended to a head for its target, once the head is complete.
 #[derive(Debug, Default)]
-pub(super) enum Made {
+pub(crate) enum Made {
     #[default]
     Nothing,
     /// The normal form of the path; an allocation that only odd paths cost.
@@ -98,7 +98,7 @@ pub(super) enum Made {
 /// Judges the target that `extent` found and writes it into `head`, whose bytes follow later; its
 /// authority is empty unless the target itself names one.
 #[inline(always)]
-pub(super) fn judge(
+pub(crate) fn judge(
     bytes: &[u8],
     extent: Extent,
     made: &mut Made,
@@ -107,6 +107,7 @@ pub(super) fn judge(
     let origin = bytes.get(extent.start) == Some(&b'/') && head.method != Method::Connect;
     head.form = TargetForm::Origin;
     head.authority = Span::default();
+    head.protocol = Span::default();
     write_origin(extent, head);
     if origin && !extent.irregular {
         return Ok(());
@@ -204,7 +205,7 @@ fn judge_absolute(
 impl Made {
     /// Appends to a head whose bytes are set what the client did not write.
     #[inline(always)]
-    pub(super) fn append_to(self, head: &mut RequestHead) -> Result<(), FaultKind> {
+    pub(crate) fn append_to(self, head: &mut RequestHead) -> Result<(), FaultKind> {
         match self {
             Self::Nothing => Ok(()),
             made => made.append(head).map_err(|_| FaultKind::HeadTooLarge),

@@ -5,10 +5,10 @@ use sluice_message::{FaultKind, FieldId, Fields, Syntax};
 use super::head::{Stop, read_line};
 
 /// Lines of a trailer section.
-const TRAILER_FIELDS: usize = 64;
+pub(crate) const TRAILER_FIELDS: usize = 64;
 
 /// Bytes of a trailer section.
-const TRAILER_BYTES: usize = 8 * 1024;
+pub(crate) const TRAILER_BYTES: usize = 8 * 1024;
 
 /// A trailer section as it comes in.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ const FORBIDDEN: &[&[u8]] = &[
 ];
 
 /// Whether a field may stand in a trailer section.
-fn may_trail(id: FieldId, name: &[u8]) -> bool {
+pub(crate) fn may_trail(id: FieldId, name: &[u8]) -> bool {
     match id {
         FieldId::Other => !FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known)),
         // Harmless where a recipient reads them as they are meant.

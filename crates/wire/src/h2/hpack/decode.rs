@@ -36,6 +36,14 @@ impl Decoder {
     pub const fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
         self.shrink = self.table.max() > limit;
+        self.table.change();
+    }
+
+    /// A number that changes with the table: equal blocks mean the same while it stays.
+    #[must_use]
+    #[inline]
+    pub const fn version(&self) -> u64 {
+        self.table.version()
     }
 
     /// Reads a whole header block and hands over each of its lines.

@@ -26,6 +26,8 @@ pub(super) struct Table<T> {
     /// As RFC 7541, 4.1 counts.
     size: usize,
     max: usize,
+    /// Changes so far.
+    version: u64,
 }
 
 /// What an entry holds.
@@ -39,7 +41,17 @@ pub(super) struct Found<'a, T> {
 
 impl<T: Copy> Table<T> {
     pub(super) const fn new(max: usize) -> Self {
-        Self { bytes: Vec::new(), dropped: 0, entries: VecDeque::new(), size: 0, max }
+        Self { bytes: Vec::new(), dropped: 0, entries: VecDeque::new(), size: 0, max, version: 0 }
+    }
+
+    #[inline]
+    pub(super) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Makes the version another one.
+    pub(super) const fn change(&mut self) {
+        self.version += 1;
     }
 
     pub(super) const fn max(&self) -> usize {
@@ -59,6 +71,7 @@ impl<T: Copy> Table<T> {
     /// Changes the largest size; what does not fit any more is evicted (RFC 7541, 4.3).
     pub(super) fn set_max(&mut self, max: usize) {
         self.max = max;
+        self.change();
         self.evict(max);
     }
 
@@ -75,6 +88,7 @@ impl<T: Copy> Table<T> {
     /// table empties it, which is no error (RFC 7541, 4.4).
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8], tag: T) -> bool {
         let size = name.len() + value.len() + OVERHEAD;
+        self.change();
         let Some(left) = self.max.checked_sub(size) else {
             self.evict(0);
             return false;
