@@ -44,7 +44,7 @@ fn main() {
     let mut answer = ResponseHead::new();
     answer.status = 200;
     answer.fields.push(b"content-type", b"text/plain").expect("an empty head has space");
-    if what == "h2-exchange" {
+    if what.starts_with("h2-") {
         answer.fields.push(b"server", b"sluice").expect("it still has");
     }
     let mut out = Vec::with_capacity(4096);
@@ -67,9 +67,13 @@ fn main() {
                 out.clear();
                 encode_request(&mut out, black_box(&request), RequestFraming::default());
             }
+            "h2-varied" => {
+                exchanges.vary();
+                exchanges.next(&mut request, black_box(&answer), &mut out);
+            }
             "h2-exchange" => exchanges.next(&mut request, black_box(&answer), &mut out),
             _ => panic!(
-                "usage: count (h2-exchange|decode-small|decode-browser|decode-response|encode-answer|encode-small|encode-browser) [ROUNDS]"
+                "usage: count (h2-exchange|h2-varied|decode-small|decode-browser|decode-response|encode-answer|encode-small|encode-browser) [ROUNDS]"
             ),
         }
         black_box((&request, &origin, &out));
@@ -100,6 +104,13 @@ impl Exchanges {
         connection.flush(&mut Vec::new());
         let frame = b"\0\0\x05\x01\x05\0\0\0\x01\x82\x84\x86\xbf\xbe".to_vec();
         Self { connection, frame, number: 3, trailers }
+    }
+
+    /// Asks for `/` and `/index.html` in turns.
+    fn vary(&mut self) {
+        if let Some(path) = self.frame.get_mut(10) {
+            *path ^= 1;
+        }
     }
 
     #[inline(never)]

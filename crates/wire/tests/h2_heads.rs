@@ -328,6 +328,37 @@ fn repeated_requests_are_told_apart() {
     assert_eq!(pair.server.streams(), 0);
 }
 
+/// So are answers.
+#[test]
+fn repeated_answers_are_told_apart() {
+    let mut pair = Pair::new();
+    let plain: &[(&str, &str)] = &[("server", "x"), ("content-type", "text/plain")];
+    let other: &[(&str, &str)] = &[("server", "x"), ("content-type", "text/html")];
+    let answers = [(200, plain, 3), (200, other, 3), (200, plain, 4), (404, plain, 3)];
+    let mut sequence: Vec<usize> = (0..4).flat_map(|number| [number; 6]).collect();
+    sequence.extend([0, 0, 1, 2, 0, 3, 3, 0, 1, 0, 0, 0, 0]);
+    for (round, number) in sequence.into_iter().enumerate() {
+        let (status, fields, length) = answers[number];
+        let stream = pair.ask(&h1("GET / HTTP/1.1\r\nhost: a\r\n\r\n"));
+        let mut head = ResponseHead { status, ..ResponseHead::new() };
+        for (name, value) in fields {
+            head.fields.push(name.as_bytes(), value.as_bytes()).unwrap();
+        }
+        if round % 5 == 4 {
+            head.fields.remove(FieldId::Server);
+        }
+        head.body = BodyLength::Known(length);
+        pair.answer(stream, &head, Method::Get);
+        assert_eq!(pair.response.status, status);
+        assert_eq!(pair.response.body, BodyLength::Known(length));
+        let got: Vec<_> = pair.response.fields.iter().map(|(_, value)| value).collect();
+        let mut want: Vec<_> = head.fields.iter().map(|(_, value)| value).collect();
+        let length = length.to_string();
+        want.push(length.as_bytes());
+        assert_eq!(got, want);
+    }
+}
+
 /// A head larger than a frame is cut up and put together again; `Expect` goes on only where asked.
 #[test]
 fn heads_larger_than_a_frame() {

@@ -136,9 +136,10 @@ impl Floods {
         self.decay(now);
         let credit = match flood {
             Flood::Resets | Flood::ProvokedResets => self.finished,
-            // Whoever sends content of use may say as much about it.
-            Flood::Windows | Flood::Pings | Flood::Empty => {
-                self.content.saturating_add(self.finished)
+            // Whoever sends or takes content may say something about each frame of it: both windows,
+            // a measurement of the way.
+            Flood::Windows | Flood::Pings => {
+                self.content.saturating_mul(4).saturating_add(self.finished)
             }
             _ => 0,
         };

@@ -15,7 +15,7 @@ use super::event::{About, NO_TAG, StreamId};
 use super::flood::{FloodLimits, Floods};
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::{self, Kind, LOW_31, MAX_PAYLOAD};
-use super::head::{Connect, RequestReader};
+use super::head::{Connect, RequestReader, ResponseWriter};
 use super::hpack::{Decoder, Encoder};
 use super::settings::{DEFAULT_WINDOW, OwnSettings, PeerSettings};
 use super::streams::{Closed, Half, Streams};
@@ -80,6 +80,7 @@ pub struct Connection<H> {
     decoder: Decoder,
     encoder: Encoder,
     reader: RequestReader,
+    writer: ResponseWriter,
     streams: Streams,
     peer: PeerSettings,
     send: SendWindow,
@@ -97,6 +98,8 @@ pub struct Connection<H> {
     /// The next stream this side opens.
     next: u32,
     drain: Drain,
+    /// Whether the peer knows the settings of this side.
+    known: Known,
     /// The peer takes no streams above this one.
     peer_last: Option<u32>,
     role: PhantomData<fn(H)>,
@@ -109,6 +112,13 @@ enum Stage {
     FirstSettings,
     Open,
     Failed(Error),
+}
+
+/// Whether settings were acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    No,
+    Yes,
 }
 
 /// How far shutting down came (RFC 9113, 6.8).
@@ -167,6 +177,7 @@ impl<H> Connection<H> {
             decoder: Decoder::new(4096),
             encoder: Encoder::new(),
             reader: RequestReader::default(),
+            writer: ResponseWriter::default(),
             streams: Streams::new(),
             peer: PeerSettings::INITIAL,
             send: SendWindow::new(DEFAULT_WINDOW),
@@ -179,6 +190,7 @@ impl<H> Connection<H> {
             last: 0,
             next: 1,
             drain: Drain::No,
+            known: Known::No,
             peer_last: None,
             role: PhantomData,
             config,
@@ -306,6 +318,7 @@ impl<H> Connection<H> {
     pub fn fail(&mut self, error: Error) {
         if !matches!(self.stage, Stage::Failed(_)) {
             self.stage = Stage::Failed(error);
+            self.data = None;
             frame::write_go_away(&mut self.control, self.last, error.code);
         }
     }

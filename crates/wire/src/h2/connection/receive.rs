@@ -3,7 +3,7 @@
 use sluice_message::Fields;
 
 use super::peer::Peer;
-use super::{BACKLOG, Connection, DRAIN_PING, Drain, PREFACE, Stage};
+use super::{BACKLOG, Connection, DRAIN_PING, Drain, Known, PREFACE, Stage};
 use crate::h2::error::{Error, ErrorCode, Reason};
 use crate::h2::event::{About, Event, Input, StreamId};
 use crate::h2::flood::Flood;
@@ -188,6 +188,7 @@ impl<H: Peer> Connection<H> {
         if header.has(ACK) {
             let limit = usize::try_from(self.config.header_table).unwrap_or(usize::MAX);
             self.decoder.set_limit(limit);
+            self.known = Known::Yes;
             return Ok(None);
         }
         self.stage = Stage::Open;
@@ -297,7 +298,10 @@ impl<H: Peer> Connection<H> {
         error: Error,
         now: u64,
     ) -> Result<Option<Event>, Error> {
-        self.floods.count(Flood::ProvokedResets, now)?;
+        // Too many streams are no offence of who was not told yet how many there may be.
+        if error.code != ErrorCode::REFUSED_STREAM || self.known == Known::Yes {
+            self.floods.count(Flood::ProvokedResets, now)?;
+        }
         let about = self.about(id);
         if self.streams.remove(id, Closed::ByReset).is_none() {
             self.streams.remember(id, Closed::ByReset);

@@ -6,9 +6,7 @@ use super::{Connection, Drain, Stage};
 use crate::h2::event::{NO_TAG, StreamId};
 use crate::h2::flow::{ReceiveWindow, SendWindow};
 use crate::h2::frame::{self, END_HEADERS, END_STREAM, HEADER, Kind, LOW_31};
-use crate::h2::head::{
-    End, RequestOptions, ResponseOptions, write_request, write_response, write_trailers,
-};
+use crate::h2::head::{End, RequestOptions, ResponseOptions, write_request, write_trailers};
 use crate::h2::streams::{Half, Stream};
 
 /// The stream was reset or has ended; nothing was written.
@@ -95,7 +93,7 @@ impl Connection<RequestHead> {
             found.local = Half::Body;
         }
         let start = self.begin_block(out);
-        write_response(&mut self.encoder, out, head, options);
+        self.writer.write(&mut self.encoder, out, head, options);
         self.end_block(out, start, (stream.0, end));
         if end == End::Stream {
             self.end_local(stream.0);

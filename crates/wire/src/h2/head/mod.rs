@@ -11,8 +11,8 @@ mod sheet;
 mod trailer;
 
 pub use encode::{RequestOptions, ResponseOptions, Scheme};
-pub(super) use encode::{write_request, write_response, write_trailers};
-pub(super) use repeat::RequestReader;
+pub(super) use encode::{write_request, write_trailers};
+pub(super) use repeat::{RequestReader, ResponseWriter};
 pub use request::Connect;
 pub(super) use response::read_response;
 pub(super) use trailer::read_trailers;

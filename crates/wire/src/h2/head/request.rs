@@ -91,8 +91,10 @@ fn clear(head: &mut RequestHead) {
 /// Where the values of pseudo-header fields are in [`Parser::pseudo`].
 #[derive(Default)]
 struct Parts {
+    /// Of a method other than GET.
     method: Span,
     path: Span,
+    /// `: value CRLF`.
     authority: Span,
     protocol: Span,
 }
@@ -143,11 +145,17 @@ impl Request<'_> {
     #[inline(always)]
     fn take_pseudo(&mut self, line: &Line<'_>) -> Result<(), Refusal> {
         let start = self.reader.pseudo.len();
-        let value = line.value();
+        let mut value = line.value();
         let here = span(start, start + value.len());
         let bit = match line.mark().class {
             Class::Method => {
-                self.parts.method = here;
+                if value == b"GET" {
+                    self.head.method = Method::Get;
+                    value = b"";
+                } else {
+                    self.head.method = Method::of(value);
+                    self.parts.method = here;
+                }
                 METHOD
             }
             Class::Path => {
@@ -155,7 +163,8 @@ impl Request<'_> {
                 PATH
             }
             Class::Authority => {
-                self.parts.authority = here;
+                value = line.tail();
+                self.parts.authority = span(start, start + value.len());
                 AUTHORITY
             }
             Class::Scheme => {
@@ -163,6 +172,7 @@ impl Request<'_> {
                 if !matches!(value, b"https" | b"http") && !is_http(value) {
                     return Err(Syntax::Target.into());
                 }
+                value = b"";
                 SCHEME
             }
             Class::Protocol => {
@@ -175,7 +185,7 @@ impl Request<'_> {
             return Err(Syntax::RequestLine.into());
         }
         self.seen |= bit;
-        if bit != SCHEME {
+        if !value.is_empty() {
             self.reader.pseudo.extend_from_slice(value);
         }
         Ok(())
@@ -234,8 +244,6 @@ impl Request<'_> {
         self.head.version = Version::Http2;
         self.head.persistence = Persistence::KeepAlive;
         self.head.expectation = Expectation::None;
-        let method = self.parts.method.of(&self.reader.pseudo);
-        self.head.method = if method == b"GET" { Method::Get } else { Method::of(method) };
         let seen = self.seen & !AUTHORITY;
         self.seen |= STARTED;
         if seen != PLAIN || self.head.method == Method::Connect {
@@ -255,7 +263,9 @@ impl Request<'_> {
         match seen {
             // RFC 9113, 8.5: neither scheme nor path.
             METHOD => {
-                self.start_with(self.parts.authority)?;
+                // The value without its punctuation.
+                let Span { start, end } = self.parts.authority;
+                self.start_with(Span::new(start + 2, end.saturating_sub(2)))?;
                 let authority = self.host.of(self.sheet.bytes);
                 if !has_port(authority) {
                     return Err(Refusal::Refused(FaultKind::Malformed(Syntax::Target)));
@@ -282,7 +292,11 @@ impl Request<'_> {
     #[inline(always)]
     fn start_with(&mut self, target: Span) -> Result<(), Refusal> {
         let pseudo = &self.reader.pseudo;
-        let (method, target) = (self.parts.method.of(pseudo), target.of(pseudo));
+        let method = match self.head.method {
+            Method::Get => b"GET",
+            _ => self.parts.method.of(pseudo),
+        };
+        let target = target.of(pseudo);
         if target.is_empty() {
             return Err(Syntax::Target.into());
         }
@@ -295,19 +309,28 @@ impl Request<'_> {
             return Err(Syntax::RequestLine.into());
         }
         let bytes = &mut *self.sheet.bytes;
-        bytes.reserve(method.len() + target.len() + 12);
-        bytes.extend_from_slice(method);
-        bytes.push(b' ');
+        match self.head.method {
+            Method::Get => bytes.extend_from_slice(b"GET "),
+            _ => {
+                bytes.extend_from_slice(method);
+                bytes.push(b' ');
+            }
+        }
         bytes.extend_from_slice(target);
-        bytes.extend_from_slice(b" HTTP/1.1\r\n");
         self.head.method_text = span(0, method.len());
-        self.head.target = span(method.len() + 1, method.len() + 1 + target.len());
+        let end = method.len() + 1 + target.len();
+        self.head.target = span(method.len() + 1, end);
         if self.seen & AUTHORITY == 0 {
+            bytes.extend_from_slice(b" HTTP/1.1\r\n");
             return Ok(());
         }
+        // Few copies of more bytes each: a copy costs more than its bytes do.
+        bytes.extend_from_slice(b" HTTP/1.1\r\nhost");
         let authority = self.parts.authority.of(pseudo);
-        self.sheet.write(FieldId::Host, b"host", authority);
-        self.judge_host(authority.len())
+        let length = authority.len();
+        bytes.extend_from_slice(authority);
+        self.sheet.note(FieldId::Host, end + 11, 4);
+        self.judge_host(length.saturating_sub(4))
     }
 
     /// The judgement HTTP/1.1 has about a target, whose forms here are a path and `*`.

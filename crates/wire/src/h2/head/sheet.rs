@@ -67,8 +67,9 @@ impl<'a> Sheet<'a> {
         self.note(id, start, name.len());
     }
 
+    /// Adds the line that goes from `start` to the end of the bytes.
     #[inline(always)]
-    fn note(&mut self, id: FieldId, start: usize, name: usize) {
+    pub(super) fn note(&mut self, id: FieldId, start: usize, name: usize) {
         let end = self.bytes.len();
         self.lines.push(Field {
             id,

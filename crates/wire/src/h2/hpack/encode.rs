@@ -86,6 +86,13 @@ impl Encoder {
         }
     }
 
+    /// A number that changes with the table: equal fields make equal blocks while it stays.
+    #[must_use]
+    #[inline]
+    pub const fn version(&self) -> u64 {
+        self.table.version()
+    }
+
     /// Begins a block. Every block has to begin so: a changed table size is said here.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {

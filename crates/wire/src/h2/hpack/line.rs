@@ -124,6 +124,13 @@ impl<'a> Line<'a> {
         self.bytes.get(self.name + 2..self.bytes.len().wrapping_sub(2)).unwrap_or_default()
     }
 
+    /// What follows the name: colon, blank, value, CR and LF.
+    #[must_use]
+    #[inline]
+    pub(in crate::h2) fn tail(&self) -> &'a [u8] {
+        self.bytes.get(self.name..).unwrap_or_default()
+    }
+
     /// What was judged about it.
     #[must_use]
     #[inline]
