@@ -8,6 +8,7 @@
 
 pub mod load;
 pub mod peers;
+pub mod tls;
 
 use std::time::Duration;
 

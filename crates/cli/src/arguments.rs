@@ -39,7 +39,7 @@ pub(crate) enum Command {
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Run {
     /// The configuration: TOML, or YAML if it ends in .yaml or .yml. A change of it is taken over
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["proxy", "respond", "listen"])]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["proxy", "respond", "listen", "tls"])]
     pub(crate) config: Option<PathBuf>,
     /// Without a file: pass every request on to this origin, like 127.0.0.1:9001
     #[arg(long, value_name = "ADDR", conflicts_with = "respond")]
@@ -47,9 +47,12 @@ pub(crate) struct Run {
     /// Without a file: answer every request with this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) respond: Option<String>,
-    /// Without a file: where to listen [default: 127.0.0.1:8080]
+    /// Without a file: where to listen [default: 127.0.0.1:8080, with --tls 127.0.0.1:8443]
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<String>,
+    /// Without a file: speak HTTPS, with a certificate made for a try
+    #[arg(long)]
+    pub(crate) tls: bool,
     /// Worker threads [default: as the configuration says, or one per CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
@@ -81,13 +84,15 @@ mod tests {
 
     #[test]
     fn a_file_and_a_quick_form_exclude_each_other() {
-        let rows: [(&[&str], bool); 8] = [
+        let rows: [(&[&str], bool); 10] = [
             (&["run"], true),
             (&["run", "-c", "a.toml", "--workers", "2"], true),
             (&["run", "--proxy", "127.0.0.1:1", "--listen", ":80"], true),
             (&["run", "-c", "a.toml", "--proxy", "127.0.0.1:1"], false),
             (&["run", "-c", "a.toml", "--respond", "x"], false),
             (&["run", "-c", "a.toml", "--listen", ":80"], false),
+            (&["run", "--tls", "--respond", "x"], true),
+            (&["run", "-c", "a.toml", "--tls"], false),
             (&["run", "--proxy", "127.0.0.1:1", "--respond", "x"], false),
             (&["run", "--workers", "0"], false),
         ];

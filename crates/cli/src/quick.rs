@@ -8,6 +8,9 @@ use crate::arguments::Run;
 /// Where quick forms listen if nobody says otherwise: this machine alone.
 const LISTEN: &str = "127.0.0.1:8080";
 
+/// The same for HTTPS.
+const LISTEN_TLS: &str = "127.0.0.1:8443";
+
 /// What a browser sees that finds a gateway without a configuration.
 const WELCOME: &str = include_str!("welcome.html");
 
@@ -16,7 +19,11 @@ const WELCOME: &str = include_str!("welcome.html");
 /// # Errors
 /// What is wrong with the arguments, in plain words.
 pub(crate) fn document(arguments: &Run) -> Result<Document, String> {
-    let listen = arguments.listen.as_deref().unwrap_or(LISTEN);
+    let (usual, tls) = match arguments.tls {
+        true => (LISTEN_TLS, "tls = { self_signed = true }\n"),
+        false => (LISTEN, ""),
+    };
+    let listen = arguments.listen.as_deref().unwrap_or(usual);
     let routes = match (&arguments.proxy, &arguments.respond) {
         (Some(origin), _) => {
             let (origin, upstream) = (text(&full_origin(origin)), "[upstream.origin]");
@@ -27,7 +34,7 @@ pub(crate) fn document(arguments: &Run) -> Result<Document, String> {
         (None, Some(body)) => format!("[[route]]\npath = \"/*\"\nrespond = {}\n", text(body)),
         (None, None) => welcome(),
     };
-    let listener = format!("[[listener]]\nname = \"web\"\naddress = {}\n", text(listen));
+    let listener = format!("[[listener]]\nname = \"web\"\naddress = {}\n{tls}", text(listen));
     let document = Document {
         name: "command line".to_owned(),
         text: format!("{listener}\n{routes}"),
@@ -107,6 +114,15 @@ mod tests {
         assert_eq!(respond.body, BodySource::Text(WELCOME.to_owned()));
         assert_eq!(respond.headers[0].1, "text/html; charset=utf-8");
         assert_eq!(model.routes[1].action, Action::Health);
+        assert!(model.warnings.is_empty());
+    }
+
+    #[test]
+    fn https_takes_a_certificate_of_its_own_and_another_port() {
+        let model = model(&Run { tls: true, ..Run::default() });
+        assert_eq!(model.listeners[0].address, Address::Tcp(LISTEN_TLS.parse().unwrap()));
+        let tls = model.listeners[0].tls.as_ref().unwrap();
+        assert_eq!(tls.self_signed, sluice_model::SelfSigned::Yes);
         assert!(model.warnings.is_empty());
     }
 

@@ -57,6 +57,8 @@ pub struct Downstream<'c> {
     request: Method,
     /// When the first byte of the present request was there.
     started: Nanos,
+    /// What browsers are told about coming back encrypted.
+    strict_transport: Option<&'static str>,
 }
 
 impl<'c> Downstream<'c> {
@@ -78,7 +80,13 @@ impl<'c> Downstream<'c> {
             version: Version::Http11,
             request: Method::Get,
             started: now(),
+            strict_transport: None,
         }
+    }
+
+    /// The value of `Strict-Transport-Security` of the next answers that have none.
+    pub const fn set_strict_transport(&mut self, value: Option<&'static str>) {
+        self.strict_transport = value;
     }
 
     /// Limits of time for the next requests.
@@ -212,6 +220,7 @@ impl<'c> Downstream<'c> {
             date,
             request: self.request,
             upgrade: Upgrade::No,
+            strict_transport: self.strict_transport,
         }
     }
 

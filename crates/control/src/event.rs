@@ -18,6 +18,8 @@ pub(crate) enum Event {
     FileChanged,
     /// A list of servers is another one.
     ListChanged(PathBuf),
+    /// Files of certificates are others.
+    CertificatesChanged,
     /// A name server answered, or did not.
     Resolved(Resolution),
     /// The process that is to take over serves, or does not, for this reason.

@@ -15,6 +15,7 @@ mod event;
 mod flaw;
 mod health;
 mod heritage;
+mod keyring;
 mod limiters;
 mod lists;
 mod memory;

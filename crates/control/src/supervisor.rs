@@ -1,5 +1,6 @@
 //! The program's life: start, act on events one at a time, drain.
 
+mod certificates;
 mod configure;
 mod drain;
 mod shown;
@@ -31,6 +32,7 @@ use crate::estate::Estate;
 use crate::event::{Event, Thread};
 use crate::flaw::plain;
 use crate::heritage::Heritage;
+use crate::keyring::Keyring;
 use crate::limiters::Limiters;
 use crate::lists::Lists;
 use crate::memory::{MemoryWatch, MemoryWatchParts};
@@ -138,6 +140,7 @@ fn start_and_serve(
         estate: Estate::default(),
         names: Names::default(),
         lists: Lists::default(),
+        keyring: Keyring::default(),
         limiters: Limiters::default(),
         memory,
         crew,
@@ -193,6 +196,7 @@ struct Supervisor {
     estate: Estate,
     names: Names,
     lists: Lists,
+    keyring: Keyring,
     limiters: Limiters,
     memory: MemoryWatch,
     crew: Crew,
@@ -229,6 +233,11 @@ impl Supervisor {
                 Some(Event::Resolved(resolution)) => {
                     if self.take_in(resolution) {
                         self.apply_servers();
+                    }
+                }
+                Some(Event::CertificatesChanged) => {
+                    if let Some(cause) = self.read_certificates_again() {
+                        self.reload_now_or_later(cause)?;
                     }
                 }
                 Some(Event::ListChanged(path)) => self.read_list_again(&path),

@@ -14,6 +14,7 @@ use crate::answer::Level;
 use crate::burst::{Exchanges, serve};
 use crate::connection::Connection;
 use crate::guard::{Refusal, Seat};
+use crate::handshake::serve_encrypted;
 use crate::listener::{ListenerState, Listeners};
 use crate::local::Worker;
 use crate::team::{HandOver, Inbox};
@@ -137,7 +138,11 @@ fn take_in(
     match accepted.into_stream() {
         Ok(stream) => {
             let connection = Connection::new(stream, peer, seat, state, worker);
-            spawn(serve(Rc::clone(exchanges), Rc::new(connection)));
+            let exchanges = Rc::clone(exchanges);
+            match &state.plan().tls {
+                None => spawn(serve(exchanges, Rc::new(connection))),
+                Some(tls) => spawn(serve_encrypted(exchanges, connection, tls.clone())),
+            }
         }
         Err(error) => {
             let plan = state.plan();

@@ -145,6 +145,7 @@ async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
     let mut scope = connection.listener.scope();
     let socket = (&connection.stream, &connection.deadline);
     let mut downstream = Downstream::new(socket, (receiver, sender), scope.listener.timeouts);
+    downstream.set_strict_transport(scope.listener.strict_transport());
     loop {
         let arrival = downstream.read_head(&scope.listener.limits, request).await;
         match arrival {
@@ -178,6 +179,7 @@ async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
         // A wait may have seen a reload: the next request goes by the newest configuration.
         scope = connection.listener.scope();
         downstream.set_timeouts(scope.listener.timeouts);
+        downstream.set_strict_transport(scope.listener.strict_transport());
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use sluice_message::{RequestHead, SpaceExhausted};
+use sluice_net::tls::Security;
 use sluice_net::{Deadline, Stream};
 
 use crate::activity::LastSeen;
@@ -18,6 +19,8 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) deadline: Deadline,
     pub(crate) peer: IpAddr,
+    /// What was agreed upon when it was encrypted.
+    pub(crate) security: Option<Box<Security>>,
     /// What origins are told about this client, once it was asked for.
     introduction: RefCell<Option<Box<Introduction>>>,
     pub(crate) served: Cell<u64>,
@@ -44,6 +47,7 @@ impl Connection {
             stream,
             deadline: Deadline::new(),
             peer,
+            security: None,
             introduction: RefCell::new(None),
             served: Cell::new(0),
             listener: Rc::clone(listener),
@@ -61,6 +65,12 @@ impl Connection {
         }
     }
 
+    /// The scheme of the URLs it was opened for.
+    #[inline]
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.stream.is_encrypted() { "https" } else { "http" }
+    }
+
     /// Tells the origin of this client, and of nobody else: see [`Introduction`].
     pub(crate) fn introduce(&self, head: &mut RequestHead) -> Result<(), SpaceExhausted> {
         let mut known = self.introduction.borrow_mut();
@@ -69,7 +79,7 @@ impl Connection {
                 introduction.replace(&mut head.fields)
             }
             _ => {
-                let introduction = Introduction::new(self.peer, head.authority())?;
+                let introduction = Introduction::new(self.peer, self.scheme(), head.authority())?;
                 known.insert(Box::new(introduction)).replace(&mut head.fields)
             }
         }

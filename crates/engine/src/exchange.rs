@@ -9,7 +9,8 @@ use sluice_message::{
     BodyLength, Expectation, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead,
     TargetForm,
 };
-use sluice_meter::{AccessRecord, RouteMeter};
+use sluice_meter::{AccessRecord, RouteMeter, TlsRecord};
+use sluice_net::tls::{Handshake, Security};
 use sluice_net::{now, unix_ms};
 use sluice_route::Match;
 use sluice_upstream::{Cluster, Pass, Visit};
@@ -296,7 +297,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
     }
 
     fn redirect(&mut self, redirect: &Redirect) -> Result<Persistence, Fault> {
-        let location = redirect.location(self.request);
+        let location = redirect.location(self.request, self.connection.scheme());
         let body = format!("{}\n", String::from_utf8_lossy(&location));
         let mut head = self.own_head(redirect.status, "text/plain; charset=utf-8")?;
         head.fields.push(b"location", &location).map_err(|_| exhausted())?;
@@ -433,6 +434,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
             duration_nanos: nanos,
             route: self.route.map_or("-", |route| &route.name),
             listener: &self.scope.listener.name,
+            tls: self.connection.security.as_deref().map(tls_record),
             upstream: upstream.cluster.as_ref().map_or("-", |cluster| &cluster.plan().name),
             upstream_address: upstream.server.as_ref().map_or("-", |server| server.label()),
             upstream_nanos: upstream.nanos,
@@ -440,6 +442,16 @@ impl<'e, 'c> Exchange<'e, 'c> {
             fault: self.fault.map(|fault| fault.kind.reason()),
         };
         self.worker.access.write(log, &record);
+    }
+}
+
+fn tls_record(security: &Security) -> TlsRecord<'_> {
+    TlsRecord {
+        version: security.version.name(),
+        suite: security.suite,
+        group: security.group.unwrap_or_default(),
+        resumed: if security.handshake == Handshake::Resumed { "yes" } else { "no" },
+        server_name: security.server_name.as_deref().unwrap_or_default(),
     }
 }
 

@@ -19,9 +19,13 @@ impl Introduction {
     ///
     /// # Errors
     /// [`SpaceExhausted`] if the host does not fit.
-    pub(crate) fn new(peer: IpAddr, authority: &[u8]) -> Result<Self, SpaceExhausted> {
+    pub(crate) fn new(
+        peer: IpAddr,
+        scheme: &str,
+        authority: &[u8],
+    ) -> Result<Self, SpaceExhausted> {
         let mut lines = Fields::new();
-        push_introduction(&mut lines, peer, authority, |_, _| Told::Nothing)?;
+        push_introduction(&mut lines, (peer, scheme), authority, |_, _| Told::Nothing)?;
         Ok(Self { authority: authority.into(), lines })
     }
 
@@ -52,9 +56,10 @@ impl Introduction {
 pub(crate) fn continue_introduction(
     head: &mut RequestHead,
     peer: IpAddr,
+    scheme: &str,
 ) -> Result<(), SpaceExhausted> {
     let authority = head.authority().to_vec();
-    push_introduction(&mut head.fields, peer, &authority, |fields, id| {
+    push_introduction(&mut head.fields, (peer, scheme), &authority, |fields, id| {
         if fields.value(id).is_some() { Told::Already } else { Told::Nothing }
     })
 }
@@ -70,30 +75,36 @@ enum Told {
 /// one list (RFC 9110, 5.3): what is there need not be copied.
 fn push_introduction(
     fields: &mut Fields,
-    peer: IpAddr,
+    (peer, scheme): (IpAddr, &str),
     host: &[u8],
     told: impl Fn(&Fields, FieldId) -> Told,
 ) -> Result<(), SpaceExhausted> {
     let peer = peer.to_string();
     fields.push(b"x-forwarded-for", peer.as_bytes())?;
     if told(fields, FieldId::XForwardedProto) == Told::Nothing {
-        fields.push(b"x-forwarded-proto", b"http")?;
+        fields.push(b"x-forwarded-proto", scheme.as_bytes())?;
     }
     if !host.is_empty() && told(fields, FieldId::XForwardedHost) == Told::Nothing {
         fields.push(b"x-forwarded-host", host)?;
     }
-    push_forwarded(fields, peer.as_bytes(), host)?;
+    push_forwarded(fields, peer.as_bytes(), scheme, host)?;
     fields.push(b"via", b"1.1 sluice")
 }
 
 /// An element of `Forwarded` (RFC 7239, 4). IPv6 addresses and hosts with a port need quotes
 /// (section 6).
-fn push_forwarded(fields: &mut Fields, peer: &[u8], host: &[u8]) -> Result<(), SpaceExhausted> {
+fn push_forwarded(
+    fields: &mut Fields,
+    peer: &[u8],
+    scheme: &str,
+    host: &[u8],
+) -> Result<(), SpaceExhausted> {
     let (open, close): (&[u8], &[u8]) =
         if peer.contains(&b':') { (b"for=\"[", b"]\"") } else { (b"for=", b"") };
     let (begin, end): (&[u8], &[u8]) =
-        if host.is_empty() { (b"", b";proto=http") } else { (b";host=\"", b"\";proto=http") };
-    fields.push(b"forwarded", &[open, peer, close, begin, host, end].concat())
+        if host.is_empty() { (b"", b";proto=") } else { (b";host=\"", b"\";proto=") };
+    let parts = [open, peer, close, begin, host, end, scheme.as_bytes()];
+    fields.push(b"forwarded", &parts.concat())
 }
 
 /// Sends `Host` as the origin is to see it: the configured one, or the target's if the client wrote
@@ -174,7 +185,7 @@ mod tests {
     fn a_strangers_word_is_dropped() {
         let mut head = head(FORGED);
         let peer = "10.0.0.9".parse().unwrap();
-        let introduction = Introduction::new(peer, head.authority()).unwrap();
+        let introduction = Introduction::new(peer, "http", head.authority()).unwrap();
         assert!(introduction.is_for(b"a.example") && !introduction.is_for(b"b.example"));
         introduction.replace(&mut head.fields).unwrap();
         assert_eq!(values(&head, "x-forwarded-for"), ["10.0.0.9"]);
@@ -187,11 +198,11 @@ mod tests {
     #[test]
     fn a_trusted_proxys_word_is_continued() {
         let mut head = head(FORGED);
-        continue_introduction(&mut head, "fd00::1".parse().unwrap()).unwrap();
+        continue_introduction(&mut head, "fd00::1".parse().unwrap(), "https").unwrap();
         assert_eq!(values(&head, "x-forwarded-for"), ["6.6.6.6", "fd00::1"]);
         assert_eq!(values(&head, "x-forwarded-proto"), ["https"]);
         assert_eq!(values(&head, "x-forwarded-host"), ["evil.example"]);
-        let element = "for=\"[fd00::1]\";host=\"a.example\";proto=http";
+        let element = "for=\"[fd00::1]\";host=\"a.example\";proto=https";
         assert_eq!(values(&head, "forwarded"), ["for=6.6.6.6", element]);
     }
 

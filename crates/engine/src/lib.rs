@@ -17,6 +17,7 @@ mod exchange;
 mod fault_log;
 mod forward;
 mod guard;
+mod handshake;
 mod listener;
 mod local;
 mod proxy;
@@ -35,8 +36,8 @@ pub use guard::{ConnectionGuard, ConnectionLimits};
 pub use redirect::{Redirect, RedirectProblem};
 pub use shed::ConnectionCap;
 pub use snapshot::{
-    AccessLog, Action, ListenerPlan, Mirror, Report, ReportAnswer, Route, RouteTable, Snapshot,
-    TrustedProxies,
+    AccessLog, Action, ListenerPlan, ListenerTls, Mirror, Report, ReportAnswer, Route, RouteTable,
+    Snapshot, TrustedProxies,
 };
 pub use team::{Inbox, Member, team};
 pub use worker::{Drained, Order, WorkerParts, run_worker};

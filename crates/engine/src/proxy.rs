@@ -103,7 +103,7 @@ impl<'e> Exchange<'e, '_> {
         let trusted = &self.scope.view.snapshot.trusted_proxies;
         let peer = self.connection.peer;
         let introduced = if !trusted.is_empty() && trusted.contains(peer) {
-            continue_introduction(self.request, peer)
+            continue_introduction(self.request, peer, self.connection.scheme())
         } else {
             self.connection.introduce(self.request)
         };

@@ -55,12 +55,12 @@ impl Redirect {
 
     /// The `Location` for this request. The parts were let through by a decoder, so they hold neither
     /// control characters nor white space.
-    pub(crate) fn location(&self, request: &RequestHead) -> Vec<u8> {
+    pub(crate) fn location(&self, request: &RequestHead, scheme: &str) -> Vec<u8> {
         let mut location = Vec::new();
         for part in &self.parts {
             match part {
                 Part::Text(text) => location.extend_from_slice(text.as_bytes()),
-                Part::Scheme => location.extend_from_slice(b"http"),
+                Part::Scheme => location.extend_from_slice(scheme.as_bytes()),
                 Part::Host => location.extend_from_slice(request.authority()),
                 // The path as the client wrote it: decoding is not ours to repeat.
                 Part::Path => location.extend_from_slice(raw_path(request)),
@@ -109,7 +109,7 @@ mod tests {
         ];
         for (template, target, query, location) in cases {
             let redirect = Redirect::parse(302, template).unwrap();
-            let got = redirect.location(&request(target, query));
+            let got = redirect.location(&request(target, query), "http");
             assert_eq!(String::from_utf8_lossy(&got), location, "{template}");
         }
     }

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use sluice_conn::ServerTimeouts;
 use sluice_message::RequestHead;
 use sluice_meter::{AccessFormat, ListenerMeter, PerWorker, RouteMeter};
+use sluice_net::tls::TlsServer;
 use sluice_net::{Binding, Endpoint, LogWriter};
 use sluice_route::Table;
 use sluice_upstream::ClusterPlan;
@@ -88,8 +89,28 @@ pub struct ListenerPlan {
     pub guard: Arc<ConnectionGuard>,
     /// Routes that may be taken from here.
     pub routes: Arc<RouteTable>,
+    /// How connections are encrypted; absent where they are not.
+    pub tls: Option<ListenerTls>,
     /// Counters.
     pub meter: Arc<PerWorker<ListenerMeter>>,
+}
+
+impl ListenerPlan {
+    /// Value of `Strict-Transport-Security`, where it is sent.
+    pub(crate) fn strict_transport(&self) -> Option<&'static str> {
+        self.tls.as_ref().and_then(|tls| tls.hsts)
+    }
+}
+
+/// How connections of a listener are encrypted.
+#[derive(Clone, Debug)]
+pub struct ListenerTls {
+    /// Shakes hands with clients.
+    pub server: TlsServer,
+    /// How long that may take.
+    pub timeout: Duration,
+    /// Value of `Strict-Transport-Security` (RFC 6797, 6.1), where it is sent.
+    pub hsts: Option<&'static str>,
 }
 
 /// Compiled routes and what they lead to.

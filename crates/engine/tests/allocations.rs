@@ -82,6 +82,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
         connections: ConnectionLimits { requests: u64::MAX, total: 100, per_client: u32::MAX },
         guard: Arc::new(ConnectionGuard::new()),
         routes: Arc::new(routes),
+        tls: None,
         meter: meters.listener("web"),
     };
     Snapshot { listeners: vec![Arc::new(listener)], ..Snapshot::empty() }

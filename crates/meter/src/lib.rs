@@ -18,13 +18,15 @@ mod route;
 mod upstream;
 mod worker;
 
-pub use access::{AccessFormat, AccessRecord, TemplateError, TemplateProblem, VARIABLES};
+pub use access::{
+    AccessFormat, AccessRecord, TemplateError, TemplateProblem, TlsRecord, VARIABLES,
+};
 pub use concurrency::{ConcurrencyReading, ConcurrencySource};
 pub use counter::{Counter, Gauge, Level, Tally};
 pub use date::http_date;
 pub use fault::{FaultMeter, ReasonCounters};
 pub use histogram::Histogram;
-pub use listener::ListenerMeter;
+pub use listener::{HANDSHAKE_REASONS, HandshakeMeter, ListenerMeter, TLS_VERSIONS};
 pub use meters::{Meters, Name};
 pub use metric::reference;
 pub use per_worker::PerWorker;

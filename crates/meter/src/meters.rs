@@ -50,6 +50,8 @@ pub struct Meters {
     pub dns_failures: Tally,
     /// Lists of upstream servers that could not be used.
     pub list_failures: Tally,
+    /// Files of certificates that changed and could not be used.
+    pub certificate_failures: Tally,
 }
 
 /// What a meter belongs to; asked by [`Meters::retain`].
@@ -95,6 +97,7 @@ impl Meters {
             panics: Tally::default(),
             dns_failures: Tally::default(),
             list_failures: Tally::default(),
+            certificate_failures: Tally::default(),
         })
     }
 

@@ -62,6 +62,10 @@ metrics! {
         "Connections closed at once because of a limit: that of the listener, of one client address, or of memory.";
     LISTENER_REQUESTS = Counter "sluice_listener_requests_total" ["listener"]
         "Requests received, malformed ones included.";
+    LISTENER_HANDSHAKES = Counter "sluice_listener_handshakes_total" ["listener", "version", "resumed"]
+        "TLS handshakes done, by version, and whether a ticket shortened them. A version appears with its first one.";
+    LISTENER_HANDSHAKE_FAILURES = Counter "sluice_listener_handshake_failures_total" ["listener", "reason"]
+        "TLS handshakes that failed. A reason appears with its first failure.";
     ROUTE_REQUESTS = Counter "sluice_route_requests_total" ["route"]
         "Requests answered. The other series of a route appear with its first request.";
     ROUTE_RESPONSES = Counter "sluice_route_responses_total" ["route", "class"]
@@ -160,6 +164,8 @@ metrics! {
         "Names of upstream servers that could not be resolved.";
     LIST_FAILURES = Counter "sluice_server_list_failures_total" []
         "Files with lists of upstream servers that could not be read or used.";
+    CERTIFICATE_FAILURES = Counter "sluice_certificate_failures_total" []
+        "Times that files of certificates had changed and could not be used; the certificates before stayed in place.";
     PROCESS_START = Gauge "process_start_time_seconds" []
         "Start of the process in seconds since 1970.";
     PROCESS_CPU = Counter "process_cpu_seconds_total" []

@@ -9,8 +9,9 @@ use crate::meters::locked;
 use crate::metric::{self, Metric};
 use crate::route::CLASSES;
 use crate::{
-    ClassCounters, ConcurrencyReading, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter,
-    ServerMeter, UpstreamMeter, WorkerMeter,
+    ClassCounters, ConcurrencyReading, Counter, HANDSHAKE_REASONS, HandshakeMeter, Histogram,
+    ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter, TLS_VERSIONS, UpstreamMeter,
+    WorkerMeter,
 };
 
 /// What only the caller can read: facts about the process. What is `None` is left out of the page.
@@ -91,6 +92,31 @@ impl Meters {
             }
         }
         counter(page, &metric::LISTENER_REQUESTS, |meter| meter.requests.value());
+        page.family(&metric::LISTENER_HANDSHAKES);
+        for (name, meter) in listeners.iter() {
+            for (at, version) in TLS_VERSIONS.into_iter().enumerate() {
+                let count = |of: fn(&HandshakeMeter) -> &[Counter; 2]| {
+                    meter.sum(|meter| of(&meter.handshakes).get(at).map_or(0, Counter::value))
+                };
+                let counts = [("no", count(|it| &it.full)), ("yes", count(|it| &it.resumed))];
+                for (resumed, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+                    let labels =
+                        [("listener", name.as_str()), ("version", version), ("resumed", resumed)];
+                    page.sample(metric::LISTENER_HANDSHAKES.name, &labels, count);
+                }
+            }
+        }
+        page.family(&metric::LISTENER_HANDSHAKE_FAILURES);
+        for (name, meter) in listeners.iter() {
+            for (at, reason) in HANDSHAKE_REASONS.into_iter().enumerate() {
+                let count =
+                    meter.sum(|meter| meter.handshakes.failed.get(at).map_or(0, Counter::value));
+                if count > 0 {
+                    let labels = [("listener", name.as_str()), ("reason", reason)];
+                    page.sample(metric::LISTENER_HANDSHAKE_FAILURES.name, &labels, count);
+                }
+            }
+        }
     }
 
     fn render_routes(&self, page: &mut Page<'_>) {
@@ -296,6 +322,7 @@ impl Meters {
         page.single(&metric::PANICS, self.panics.value());
         page.single(&metric::DNS_FAILURES, self.dns_failures.value());
         page.single(&metric::LIST_FAILURES, self.list_failures.value());
+        page.single(&metric::CERTIFICATE_FAILURES, self.certificate_failures.value());
     }
 }
 

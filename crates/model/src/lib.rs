@@ -37,7 +37,10 @@ mod upstream;
 mod yaml;
 
 pub use address::{Address, ServerAddress};
-pub use listener::{Limits, Listener, ListenerTimeout};
+pub use listener::{
+    CertificateFiles, ClientCertificates, ClientMode, Limits, Listener, ListenerTimeout,
+    ListenerTls, SelfSigned, TLS_GROUPS, TLS_SUITES, TLS_VERSIONS, TlsTerms,
+};
 pub use log::{AccessLog, Log};
 pub use mirror::Mirror;
 pub use model::{Admin, Model, Origin, Resolver};

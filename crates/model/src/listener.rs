@@ -1,5 +1,7 @@
 //! Listeners: where clients connect, and what one connection may ask for.
 
+mod tls;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -12,6 +14,12 @@ use crate::report::Report;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 use crate::tree::{Node, Value};
 
+pub use tls::{
+    CertificateFiles, ClientCertificates, ClientMode, ListenerTls, SelfSigned, TLS_GROUPS,
+    TLS_SUITES, TLS_VERSIONS, TlsTerms,
+};
+use tls::{TLS, read_tls};
+
 /// A place where clients connect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
@@ -23,6 +31,8 @@ pub struct Listener {
     pub limits: Limits,
     /// How long a client may take.
     pub timeout: ListenerTimeout,
+    /// How its connections are encrypted; `None` = they are not.
+    pub tls: Option<ListenerTls>,
 }
 
 /// What a connection and a request may take.
@@ -45,6 +55,8 @@ pub struct Limits {
 /// How long a client may take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenerTimeout {
+    /// For the handshake of an encrypted connection.
+    pub handshake: Duration,
     /// For a whole request head, from its first byte.
     pub head: Duration,
     /// Between two requests.
@@ -83,6 +95,12 @@ pub(crate) static LISTENER: Section = Section {
             kind: Kind::Table(&TIMEOUT),
             preset: Preset::Absent("the defaults below"),
             doc: "How long a client may take.",
+        },
+        Key {
+            name: "tls",
+            kind: Kind::Table(&TLS),
+            preset: Preset::Absent("connections are not encrypted"),
+            doc: "Encrypts the connections: HTTPS.",
         },
     ],
 };
@@ -137,6 +155,13 @@ static TIMEOUT: Section = Section {
     name: "listener.timeout",
     doc: "How long a client may take before its connection is closed.",
     keys: &[
+        Key {
+            name: "handshake",
+            kind: Kind::Duration { min: MOMENT, max: YEAR },
+            preset: Preset::Value("10s"),
+            doc: "For the handshake of an encrypted connection, counted from the moment it was \
+                  opened.",
+        },
         Key {
             name: "head",
             kind: Kind::Duration { min: MOMENT, max: YEAR },
@@ -203,11 +228,12 @@ fn read_listener(fields: &Fields<'_, '_>) -> Option<(Listener, Spans)> {
     let address = fields.parsed("address", parse_address);
     let limits = read_limits(&fields.table("limits"));
     let timeout = read_timeout(&fields.table("timeout"));
+    let tls = read_tls(fields);
     let address = address?;
     let place = fields.text("address")?.span;
     let spans = Spans { name: fields.text("name").map_or(place, |it| it.span), address: place };
     let name = name.unwrap_or_else(|| address.to_string());
-    Some((Listener { name, address, limits, timeout }, spans))
+    Some((Listener { name, address, limits, timeout, tls }, spans))
 }
 
 fn once(
@@ -243,6 +269,7 @@ fn read_limits(fields: &Fields<'_, '_>) -> Limits {
 
 fn read_timeout(fields: &Fields<'_, '_>) -> ListenerTimeout {
     ListenerTimeout {
+        handshake: fields.duration("handshake"),
         head: fields.duration("head"),
         idle: fields.duration("idle"),
         body: fields.duration("body"),

@@ -4,6 +4,7 @@ mod hostile;
 mod meaning;
 mod problems;
 mod tables;
+mod tls;
 
 use crate::{Format, Model, Problems, Source, parse};
 

@@ -32,6 +32,22 @@ pub fn read_small(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     Ok((bytes.len() <= most).then_some(bytes))
 }
 
+/// What lies in a directory, in the order of the names; subdirectories excepted.
+///
+/// # Errors
+/// What the kernel says: no such directory, permission denied.
+pub fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if !path.is_dir() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// Makes a file hold exactly these bytes.
 ///
 /// # Errors

@@ -72,8 +72,8 @@ impl Stream {
     }
 
     /// From now on what goes over it is encrypted.
-    pub(crate) fn encrypt(&mut self, session: Session) {
-        self.session = Some(Box::new(RefCell::new(session)));
+    pub(crate) fn encrypt(&mut self, session: Box<RefCell<Session>>) {
+        self.session = Some(session);
     }
 
     /// What encrypts it; absent if nothing does.
@@ -84,6 +84,13 @@ impl Stream {
     /// Holds a permit as long as the connection is open.
     pub fn hold(&mut self, permit: Permit<Arc<Permits>>) {
         self.held = Some(Box::new(permit));
+    }
+
+    /// Whether what is written and read is encrypted on the way.
+    #[must_use]
+    #[inline]
+    pub const fn is_encrypted(&self) -> bool {
+        self.session.is_some()
     }
 
     /// Reads into the spare capacity of `buffer`, which must not be full; 0 means that the peer

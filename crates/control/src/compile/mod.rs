@@ -8,6 +8,7 @@ mod listener;
 mod mirror;
 mod retry;
 mod table;
+mod tls;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ pub(crate) use cluster::cluster_plan;
 pub(crate) use listener::{connection_limits, endpoint, limits, timeouts};
 pub(crate) use mirror::mirror;
 pub(crate) use table::PreparedTable;
+pub(crate) use tls::{PreparedTls, prepare_tls, tls_paths};
 
 /// A configuration of which everything but the world is known to work.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct Prepared {
     pub(crate) actions: Vec<PreparedAction>,
     /// Tables of routes, each for one or more listeners.
     pub(crate) tables: Vec<PreparedTable>,
+    /// How each listener is encrypted, in the order of the model.
+    pub(crate) tls: Vec<Option<PreparedTls>>,
     /// The form of access-log lines; `None` = off.
     pub(crate) access: Option<Arc<AccessFormat>>,
 }
@@ -55,8 +59,9 @@ pub(crate) fn prepare(model: &Model) -> Result<Prepared, Vec<Flaw>> {
     }
     let tables = table::prepare_tables(model, &mut flaws);
     let access = prepare_access(&model.log, &mut flaws);
+    let tls = prepare_tls(model, &mut flaws);
     match flaws.is_empty() {
-        true => Ok(Prepared { actions, tables, access }),
+        true => Ok(Prepared { actions, tables, tls, access }),
         false => Err(flaws),
     }
 }

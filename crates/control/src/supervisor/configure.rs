@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sluice_engine::{AccessLog, Action, ListenerPlan, Route, RouteTable, Snapshot, TrustedProxies};
+use sluice_engine::{
+    AccessLog, Action, ListenerPlan, ListenerTls, Route, RouteTable, Snapshot, TrustedProxies,
+};
 use sluice_model::Model;
 use sluice_net::process::{cpus, monotonic_micros};
 
-use super::shown::url;
+use super::shown::{listener_url, url};
 use super::{Failure, Supervisor};
 use crate::compile::{
-    Prepared, PreparedAction, PreparedTable, connection_limits, endpoint, limits, mirror, prepare,
-    timeouts,
+    Prepared, PreparedAction, PreparedTable, PreparedTls, connection_limits, endpoint, limits,
+    mirror, prepare, timeouts,
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
@@ -109,6 +111,7 @@ impl Supervisor {
     ) -> Result<(), Failure> {
         self.warn(&opened.warnings);
         self.follow_lists();
+        self.follow_certificates();
         self.follow_names();
         self.limiters.follow(&self.model);
         self.status.meters().set_limits(self.limiters.sources());
@@ -143,14 +146,15 @@ impl Supervisor {
         }
     }
 
-    fn assemble(&self, prepared: Prepared) -> Snapshot {
+    fn assemble(&mut self, prepared: Prepared) -> Snapshot {
         let generation = self.snapshot.generation + 1;
-        let Prepared { actions, tables, access } = prepared;
+        let Prepared { actions, tables, tls, access } = prepared;
         let routes = self.routes(actions, generation);
+        let tls = self.encryption(tls);
         let access = access.zip(self.estate.log());
         Snapshot {
             generation,
-            listeners: self.listeners(tables, &routes),
+            listeners: self.listeners(tables, tls, &routes),
             clusters: self.clusters(),
             trusted_proxies: TrustedProxies::new(self.model.trusted_proxies.clone()),
             cap: Some(self.memory.cap()),
@@ -184,9 +188,16 @@ impl Supervisor {
         self.model.routes.iter().zip(actions).map(build).collect()
     }
 
+    /// How the listeners are encrypted, in the order of the model.
+    fn encryption(&mut self, prepared: Vec<Option<PreparedTls>>) -> Vec<Option<ListenerTls>> {
+        let listeners = self.model.listeners.iter().zip(prepared);
+        listeners.map(|(listener, new)| self.keyring.take(listener, new?)).collect()
+    }
+
     fn listeners(
         &self,
         tables: Vec<PreparedTable>,
+        mut tls: Vec<Option<ListenerTls>>,
         routes: &[Arc<Route>],
     ) -> Vec<Arc<ListenerPlan>> {
         let mut plans = Vec::new();
@@ -212,6 +223,7 @@ impl Supervisor {
                     connections: connection_limits(&listener.limits),
                     guard: Arc::clone(&place.guard),
                     routes: Arc::clone(&routes),
+                    tls: tls.get_mut(position).and_then(Option::take),
                     meter: self.status.meters().listener(&listener.name),
                 };
                 plans.push((position, Arc::new(plan)));
@@ -232,8 +244,9 @@ impl Supervisor {
             .collect();
         for plan in &self.snapshot.listeners {
             if !before.holds(plan.binding.as_ptr()) || !names_before.contains(&plan.name) {
-                let url = url(&plan.endpoint);
+                let url = listener_url(plan);
                 self.voice.say(&format!("listening on {url} ({})", plan.name));
+                self.introduce_made_certificate(&plan.name);
             }
         }
         if let Some(place) = self.estate.admin()

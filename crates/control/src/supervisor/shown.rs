@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sluice_engine::ListenerPlan;
 use sluice_net::Endpoint;
 use sluice_net::process::wall_clock;
 
@@ -18,6 +19,15 @@ pub(super) fn url(endpoint: &Endpoint) -> String {
     }
 }
 
+/// The same for a listener.
+pub(super) fn listener_url(plan: &ListenerPlan) -> String {
+    let url = url(&plan.endpoint);
+    match (&plan.tls, url.strip_prefix("http:")) {
+        (Some(_), Some(rest)) => format!("https:{rest}"),
+        _ => url,
+    }
+}
+
 impl Supervisor {
     /// Shows the configuration that has just come in force.
     pub(super) fn show(&self, document: Document) {
@@ -25,7 +35,7 @@ impl Supervisor {
             .snapshot
             .listeners
             .iter()
-            .map(|plan| ShownListener { name: plan.name.clone(), url: url(&plan.endpoint) });
+            .map(|plan| ShownListener { name: plan.name.clone(), url: listener_url(plan) });
         self.status.show(Shown {
             generation: self.snapshot.generation,
             loaded_at: wall_clock(),

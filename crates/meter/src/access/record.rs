@@ -25,6 +25,8 @@ pub struct AccessRecord<'a> {
     pub route: &'a str,
     /// Name of the listener.
     pub listener: &'a str,
+    /// How the client's connection is encrypted; `None` if it is not.
+    pub tls: Option<TlsRecord<'a>>,
     /// Name of the upstream.
     pub upstream: &'a str,
     /// Address of the server that was asked last.
@@ -35,4 +37,19 @@ pub struct AccessRecord<'a> {
     pub attempts: u32,
     /// Reason of the fault ([`sluice_message::FaultKind::reason`]) if there was one.
     pub fault: Option<&'static str>,
+}
+
+/// How a client's connection is encrypted. Empty texts are logged as `-`.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsRecord<'a> {
+    /// The version, like "1.3".
+    pub version: &'a str,
+    /// The cipher suite by its IANA name.
+    pub suite: &'a str,
+    /// The group the key was agreed upon in.
+    pub group: &'a str,
+    /// Whether a ticket shortened the handshake: "yes" or "no".
+    pub resumed: &'a str,
+    /// The server name the client asked for.
+    pub server_name: &'a str,
 }

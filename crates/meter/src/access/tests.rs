@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde_json::Value;
 use sluice_message::{Method, RequestHead, Version};
 
-use super::{AccessFormat, AccessRecord, TemplateProblem, VARIABLES};
+use super::{AccessFormat, AccessRecord, TemplateProblem, TlsRecord, VARIABLES};
 
 fn head(target: &[u8], fields: &[(&[u8], &[u8])]) -> RequestHead {
     let mut head = RequestHead::new();
@@ -33,6 +33,7 @@ fn record(head: Option<&RequestHead>) -> AccessRecord<'_> {
         duration_nanos: 12_345_678,
         route: "main",
         listener: "web",
+        tls: None,
         upstream: "api",
         upstream_address: "127.0.0.1:9001",
         upstream_nanos: Some(9_000_999),
@@ -79,7 +80,14 @@ fn combined_is_what_log_readers_know() {
 fn every_variable_has_its_value() {
     let fields: [(&[u8], &[u8]); 3] = [(b"X-A", b"1"), (b"x-a", b"2"), (b"Cookie", b"k=v")];
     let head = head(b"/a?b=c", &fields);
-    let record = record(Some(&head));
+    let tls = TlsRecord {
+        version: "1.3",
+        suite: "TLS_AES_128_GCM_SHA256",
+        group: "",
+        resumed: "yes",
+        server_name: "a.example",
+    };
+    let record = AccessRecord { tls: Some(tls), ..record(Some(&head)) };
     let cases = [
         ("client.ip", "192.0.2.7"),
         ("time.iso", "1994-11-06T08:49:37.042Z"),
@@ -103,6 +111,12 @@ fn every_variable_has_its_value() {
         ("upstream.attempts", "2"),
         ("route", "main"),
         ("listener", "web"),
+        ("scheme", "https"),
+        ("tls.version", "1.3"),
+        ("tls.suite", "TLS_AES_128_GCM_SHA256"),
+        ("tls.group", "-"),
+        ("tls.resumed", "yes"),
+        ("tls.server_name", "a.example"),
         ("fault", "-"),
         ("request.header.X-A", "1, 2"),
         ("request.header.cookie", "k=v"),
@@ -111,6 +125,8 @@ fn every_variable_has_its_value() {
     for (name, expected) in cases {
         assert_eq!(templated(&format!("{{{name}}}"), &record), expected, "{name}");
     }
+    let plain = AccessRecord { tls: None, ..record };
+    assert_eq!(templated("{scheme} {tls.version} {tls.server_name}", &plain), "http - -");
     for (name, meaning) in VARIABLES {
         let covered = cases.iter().any(|(case, _)| case == name) || name.ends_with("<name>");
         assert!(covered && !meaning.is_empty(), "{name}");

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use sluice_message::{FieldId, RequestHead, Version};
 
 use super::escape::{push_json, push_text};
-use super::record::AccessRecord;
+use super::record::{AccessRecord, TlsRecord};
 use crate::date::Civil;
 use crate::decimal::{push, push_padded};
 
@@ -37,6 +37,12 @@ pub(super) enum Variable {
     UpstreamAttempts,
     Route,
     Listener,
+    Scheme,
+    TlsVersion,
+    TlsSuite,
+    TlsGroup,
+    TlsResumed,
+    TlsServerName,
     Fault,
 }
 
@@ -84,6 +90,12 @@ variables! {
     "upstream.attempts" UpstreamAttempts "How often the request was sent to the upstream";
     "route" Route "Name of the route";
     "listener" Listener "Name of the listener";
+    "scheme" Scheme "https if the client's connection is encrypted, else http";
+    "tls.version" TlsVersion "Version of TLS, such as 1.3";
+    "tls.suite" TlsSuite "Cipher suite by its IANA name";
+    "tls.group" TlsGroup "Group the key was agreed upon in";
+    "tls.resumed" TlsResumed "Whether a ticket shortened the handshake: yes or no";
+    "tls.server_name" TlsServerName "Server name the client asked for in the handshake";
     "fault" Fault "Reason of the fault, if there was one";
 }
 
@@ -154,6 +166,14 @@ impl Variable {
             Self::UpstreamAttempts => push(out, u64::from(record.attempts)),
             Self::Route => style.push_value(out, record.route.as_bytes()),
             Self::Listener => style.push_value(out, record.listener.as_bytes()),
+            Self::Scheme => {
+                style.push_value(out, if record.tls.is_some() { b"https" } else { b"http" });
+            }
+            Self::TlsVersion => push_tls(record, style, out, |tls| tls.version),
+            Self::TlsSuite => push_tls(record, style, out, |tls| tls.suite),
+            Self::TlsGroup => push_tls(record, style, out, |tls| tls.group),
+            Self::TlsResumed => push_tls(record, style, out, |tls| tls.resumed),
+            Self::TlsServerName => push_tls(record, style, out, |tls| tls.server_name),
             Self::Fault => style.push_value(out, record.fault.unwrap_or_default().as_bytes()),
             _ => match record.head {
                 Some(head) => self.write_of_head(head, style, out),
@@ -183,6 +203,15 @@ impl Variable {
             }
         }
     }
+}
+
+fn push_tls<'r>(
+    record: &AccessRecord<'r>,
+    style: Style,
+    out: &mut Vec<u8>,
+    value: impl Fn(TlsRecord<'r>) -> &'r str,
+) {
+    style.push_value(out, record.tls.map_or("", value).as_bytes());
 }
 
 const fn version(head: &RequestHead) -> &'static [u8] {

@@ -168,6 +168,8 @@ fn busy_meters() -> Arc<Meters> {
             meters.listener(name).worker(worker).accepted.increment();
             meters.listener(name).worker(worker).active.increment();
             meters.listener(name).worker(worker).rejected_client_limit.increment();
+            meters.listener(name).worker(worker).handshakes.resumed[1].increment();
+            meters.listener(name).worker(worker).handshakes.on_failure(1);
         }
         meters.faults().worker(worker).on_fault(Fault::downstream(FaultKind::NoRoute));
     }

@@ -42,11 +42,13 @@ fn defaults_are_filled_in() {
                 connections_per_client: None,
             },
             timeout: ListenerTimeout {
+                handshake: seconds(10),
                 head: seconds(10),
                 idle: seconds(60),
                 body: seconds(30),
                 write: seconds(30),
             },
+            tls: None,
         }],
         upstreams: vec![Upstream {
             name: "127.0.0.1:9001".to_owned(),

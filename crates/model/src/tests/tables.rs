@@ -25,7 +25,7 @@ fn table_keys() -> Keys {
 
 /// Opens every section once, with every action.
 const EVERYTHING: &str = "
-    listener = [{ address = ':1' }]
+    listener = [{ address = ':1', tls = { certificates = [{ cert = 'c' }], client = { ca = 'c' } } }]
     upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {} }
     route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
              { path = '/b', proxy = 'a', concurrency = { adaptive = {} } }, { path = '/c', health = true }]";
@@ -214,6 +214,9 @@ fn every_unknown_key_is_refused_everywhere() {
         "listener = [{ address = ':1', zzzzzzz = 1 }]",
         "listener = [{ address = ':1', limits.zzzzzzz = 1 }]",
         "listener = [{ address = ':1', timeout.zzzzzzz = 1 }]",
+        "listener = [{ address = ':1', tls = { folder = 'd', zzzzzzz = 1 } }]",
+        "listener = [{ address = ':1', tls.certificates = [{ cert = 'c', zzzzzzz = 1 }] }]",
+        "listener = [{ address = ':1', tls = { folder = 'd', client = { ca = 'c', zzzzzzz = 1 } } }]",
         "upstream.a = { servers = 'h:1', zzzzzzz = 1 }",
         "upstream.a = { servers = [{ address = 'h:1', zzzzzzz = 1 }] }",
         "upstream.a = { servers = 'h:1', hash.zzzzzzz = 1 }",

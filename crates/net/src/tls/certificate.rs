@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::crypto::aws_lc_rs;
+use aws_lc_rs::digest;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -17,6 +18,13 @@ use webpki::EndEntityCert;
 pub struct Certificate {
     pub(crate) key: Arc<CertifiedKey>,
     names: Vec<String>,
+}
+
+impl PartialEq for Certificate {
+    /// Whether clients are shown the same; a key belongs to its certificate.
+    fn eq(&self, other: &Self) -> bool {
+        self.key.cert == other.key.cert && self.key.ocsp == other.key.ocsp
+    }
 }
 
 impl fmt::Debug for Certificate {
@@ -39,7 +47,7 @@ impl Certificate {
             }
             error => format!("the private key is broken: {error}"),
         })?;
-        let key = aws_lc_rs::sign::any_supported_type(&key)
+        let key = any_supported_type(&key)
             .map_err(|error| format!("the private key is of no use: {error}"))?;
         let key = CertifiedKey::new(chain, key);
         match key.keys_match() {
@@ -51,6 +59,17 @@ impl Certificate {
         }
         let names = names(key.cert.first())?;
         Ok(Self { key: Arc::new(key), names })
+    }
+
+    /// One that nobody vouches for, for these names and addresses.
+    ///
+    /// # Errors
+    /// A name that no certificate can hold.
+    pub fn self_signed(names: &[String]) -> Result<Self, String> {
+        let made = rcgen::generate_simple_self_signed(names)
+            .map_err(|error| format!("no certificate can be made: {error}"))?;
+        let key = made.signing_key.serialize_pem();
+        Self::from_pem(made.cert.pem().as_bytes(), key.as_bytes())
     }
 
     /// The same with a proof that it was not revoked, which clients are given with it.
@@ -67,11 +86,31 @@ impl Certificate {
         &self.names
     }
 
+    /// What people compare to know it again: the SHA-256 digest, in hexadecimal pairs.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        fingerprint(self.der())
+    }
+
     /// The certificate itself, in DER.
     #[must_use]
     pub fn der(&self) -> &[u8] {
         self.key.cert.first().map_or(&[], |certificate| certificate.as_ref())
     }
+}
+
+/// The SHA-256 digest of a certificate in DER, in hexadecimal pairs.
+#[must_use]
+pub fn fingerprint(der: &[u8]) -> String {
+    let digest = digest::digest(&digest::SHA256, der);
+    let pairs: Vec<String> = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+    pairs.join(":")
+}
+
+/// Whether there is a certificate in a PEM text.
+#[must_use]
+pub fn has_certificate(text: &[u8]) -> bool {
+    CertificateDer::pem_slice_iter(text).any(|it| it.is_ok())
 }
 
 /// The certificates of a PEM text; at least one.

@@ -1,5 +1,6 @@
 //! Encrypted connections to servers.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -138,8 +139,9 @@ impl TlsClient {
         let failed = |broken: Broken| HandshakeError::new(Peer::Server, &broken);
         let connection = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
         let connection = connection.map_err(|error| failed(Broken::Refused(error)))?;
-        let mut session = Session::new(Connection::Client(connection));
-        poll_fn(|cx| session.poll_handshake(stream.socket(), cx)).await.map_err(failed)?;
+        let mut session = Box::new(RefCell::new(Session::new(Connection::Client(connection))));
+        let done = poll_fn(|cx| session.get_mut().poll_handshake(stream.socket(), cx)).await;
+        done.map_err(failed)?;
         stream.encrypt(session);
         Ok(stream)
     }

@@ -11,7 +11,7 @@ mod tests;
 mod tickets;
 mod words;
 
-pub use certificate::Certificate;
+pub use certificate::{Certificate, fingerprint, has_certificate};
 pub use client::{ClientSettings, Reuse, TlsClient, Trust};
 pub use server::{ClientCertificates, Handshake, Security, ServerSettings, TlsServer};
 pub use terms::{Terms, groups, suites};

@@ -1,5 +1,6 @@
 //! Encrypted connections of clients.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -85,17 +86,18 @@ impl TlsServer {
     ///
     /// # Errors
     /// The client speaks no TLS or left, nothing in common, a certificate that is not accepted.
-    pub async fn accept(&self, mut stream: Stream) -> Result<Stream, HandshakeError> {
+    pub async fn accept(&self, stream: &mut Stream) -> Result<(), HandshakeError> {
         let failed = |broken: Broken| HandshakeError::new(Peer::Client, &broken);
         let connection = ServerConnection::new(Arc::clone(&self.config));
         let connection = connection.map_err(|error| failed(Broken::Refused(error)))?;
         poll_fn(|cx| stream.poll_readable(cx)).await;
         // Only now there is something to compute.
         pace::begin().await;
-        let mut session = Session::new(Connection::Server(connection));
-        poll_fn(|cx| session.poll_handshake(stream.socket(), cx)).await.map_err(failed)?;
+        let mut session = Box::new(RefCell::new(Session::new(Connection::Server(connection))));
+        let done = poll_fn(|cx| session.get_mut().poll_handshake(stream.socket(), cx)).await;
+        done.map_err(failed)?;
         stream.encrypt(session);
-        Ok(stream)
+        Ok(())
     }
 }
 

@@ -29,6 +29,8 @@ thread_local! {
 pub(crate) enum Broken {
     /// The peer closed the connection.
     Ended,
+    /// A client that begins with a request instead of a handshake.
+    PlainHttp,
     /// The socket failed.
     Socket(io::Error),
     /// The peer breaks the rules, or is not believed.
@@ -103,7 +105,7 @@ impl Session {
                 // A ticket, a new key, or half a record.
                 Ok(()) => {}
                 // An end without a farewell: whoever reads knows whether something is missing.
-                Err(Broken::Ended) => self.ended = true,
+                Err(Broken::Ended | Broken::PlainHttp) => self.ended = true,
                 Err(Broken::Socket(error)) => return Poll::Ready(Err(error)),
                 Err(Broken::Refused(error)) => {
                     let _ = self.poll_flush(socket, cx);
@@ -129,6 +131,9 @@ impl Session {
             if length == 0 {
                 return Poll::Ready(Err(Broken::Ended));
             }
+            if self.connection.is_handshaking() && self.is_plain_http(inbox) {
+                return Poll::Ready(Err(Broken::PlainHttp));
+            }
             self.decrypt(inbox, plain).map_err(Broken::Refused)?;
             // An answer to a new key of the peer is sent with the next bytes, if not now.
             if self.connection.wants_write()
@@ -138,6 +143,13 @@ impl Session {
             }
             Poll::Ready(Ok(()))
         })
+    }
+
+    /// A handshake begins with the number 22 (RFC 8446, 5.1), a request with a letter of its method.
+    fn is_plain_http(&self, input: &[u8]) -> bool {
+        let first = matches!(&self.connection, Connection::Server(it) if it.server_name().is_none())
+            && self.connection.protocol_version().is_none();
+        first && input.first().is_some_and(u8::is_ascii_uppercase)
     }
 
     fn decrypt(&mut self, mut input: &[u8], plain: &mut Vec<u8>) -> Result<(), rustls::Error> {

@@ -11,6 +11,8 @@ use super::session::Broken;
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// What came is a request without encryption.
+    PlainHttp,
     /// What came is no TLS.
     NotTls,
     /// The peer left, or the connection broke.
@@ -39,7 +41,8 @@ pub enum Reason {
 
 impl Reason {
     /// All of them, in the order of [`Reason::index`].
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
+        Self::PlainHttp,
         Self::NotTls,
         Self::Closed,
         Self::TimedOut,
@@ -65,6 +68,7 @@ impl Reason {
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
+            Self::PlainHttp => "plain_http",
             Self::NotTls => "not_tls",
             Self::Closed => "closed",
             Self::TimedOut => "timed_out",
@@ -130,6 +134,9 @@ impl HandshakeError {
             Broken::Ended => {
                 let text = format!("{peer} closed the connection while shaking hands");
                 (Reason::Closed, text)
+            }
+            Broken::PlainHttp => {
+                (Reason::PlainHttp, format!("{peer} speaks HTTP without encryption"))
             }
             Broken::Socket(error) => {
                 (Reason::Closed, format!("the connection broke while shaking hands: {error}"))

@@ -55,6 +55,8 @@ pub struct ResponseFraming<'a> {
     pub request: Method,
     /// Whether the response agrees to another protocol, or asks for one (426).
     pub upgrade: Upgrade,
+    /// Value of the `Strict-Transport-Security` line, sent if the head has none and is not interim.
+    pub strict_transport: Option<&'static str>,
 }
 
 /// Appends a request head as it goes upstream, always HTTP/1.1.
@@ -124,6 +126,9 @@ pub fn encode_response(out: &mut Vec<u8>, head: &ResponseHead, framing: &Respons
     if let Some(date) = date {
         write_line(out, b"date: ", date);
     }
+    if let Some(value) = framing.strict_transport {
+        write_strict_transport(out, head, value);
+    }
     match content {
         Content::None | Content::AsInHead => {}
         Content::Length(length) => write_length(out, length),
@@ -133,6 +138,15 @@ pub fn encode_response(out: &mut Vec<u8>, head: &ResponseHead, framing: &Respons
         write_persistence(out, framing);
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// RFC 6797, 6.1. Browsers heed the first such line, so the origin's own word stays alone.
+#[cold]
+fn write_strict_transport(out: &mut Vec<u8>, head: &ResponseHead, value: &str) {
+    const NAME: &[u8] = b"strict-transport-security";
+    if !head.is_interim() && head.fields.values_of(NAME).next().is_none() {
+        write_line(out, b"strict-transport-security: ", value.as_bytes());
+    }
 }
 
 /// Appends the line before a chunk of `length` bytes; nothing for 0, which would end the content.

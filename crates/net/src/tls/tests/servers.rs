@@ -80,10 +80,13 @@ impl Pair {
         &self,
         client: &TlsClient,
     ) -> (Result<Stream, HandshakeError>, Result<Stream, HandshakeError>) {
-        let (near, far) = self.raw().await;
+        let (near, mut far) = self.raw().await;
         let result = Rc::new(RefCell::new(None));
         let (server, slot) = (self.server.clone(), Rc::clone(&result));
-        spawn(async move { *slot.borrow_mut() = Some(server.accept(far).await) });
+        spawn(async move {
+            let done = server.accept(&mut far).await;
+            *slot.borrow_mut() = Some(done.map(|()| far));
+        });
         let near = client.connect(near).await;
         loop {
             if let Some(far) = result.borrow_mut().take() {
@@ -407,17 +410,17 @@ fn what_is_no_handshake_is_refused_with_its_reason() {
     let made = made(&["localhost"]);
     test(server(&[&made]), async move |pair| {
         let garbage: [(&[u8], Reason); 4] = [
-            (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", Reason::NotTls),
+            (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", Reason::PlainHttp),
             (&[0; 100], Reason::NotTls),
             // A record of the right form with nothing sensible in it.
             (&[22, 3, 1, 0, 5, 1, 0, 0, 1, 7], Reason::NotTls),
             (b"", Reason::Closed),
         ];
         for (bytes, expected) in garbage {
-            let (near, far) = pair.raw().await;
+            let (near, mut far) = pair.raw().await;
             send(&near, bytes).await;
             near.shut_down(Shutdown::Write);
-            let error = pair.server.accept(far).await.unwrap_err();
+            let error = pair.server.accept(&mut far).await.unwrap_err();
             assert_eq!(error.reason, expected, "{error}");
         }
     });
@@ -428,11 +431,11 @@ fn a_client_that_says_nothing_can_be_given_up() {
     let made = made(&["localhost"]);
     test(server(&[&made]), async move |pair| {
         for bytes in [&b""[..], &[22, 3, 1]] {
-            let (near, far) = pair.raw().await;
+            let (near, mut far) = pair.raw().await;
             send(&near, bytes).await;
             let deadline = Deadline::new();
             let limit = Duration::from_millis(20);
-            assert!(deadline.limit(limit, pair.server.accept(far)).await.is_err());
+            assert!(deadline.limit(limit, pair.server.accept(&mut far)).await.is_err());
         }
     });
 }

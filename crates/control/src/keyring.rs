@@ -1,0 +1,132 @@
+//! The encryption of listeners: what outlives a reload, and what changes without one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sluice_engine::ListenerTls;
+use sluice_model::{Listener, SelfSigned};
+use sluice_net::tls::Certificate;
+use sluice_net::watch::{Watching, watch_files};
+
+use crate::compile::PreparedTls;
+
+/// Servers of TLS by the names of their listeners, and the files that are watched for them.
+#[derive(Debug, Default)]
+pub(crate) struct Keyring {
+    held: BTreeMap<String, PreparedTls>,
+    /// Certificates that were made at the start.
+    made: BTreeMap<String, Certificate>,
+    watched: BTreeSet<PathBuf>,
+    watching: Option<Watching>,
+}
+
+/// What new files come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Nothing is another one.
+    None,
+    /// The new ones are shown from now on.
+    Applied,
+    /// They ask for another server: the configuration has to be put in force anew.
+    Deeper,
+}
+
+impl Keyring {
+    /// Watches these files and no others.
+    pub(crate) fn follow(
+        &mut self,
+        paths: BTreeSet<PathBuf>,
+        deliver: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<()> {
+        if paths == self.watched && (self.watching.is_some() || paths.is_empty()) {
+            return Ok(());
+        }
+        self.watching = None;
+        self.watched.clone_from(&paths);
+        if !paths.is_empty() {
+            let deliver = Arc::new(deliver);
+            let again = Arc::clone(&deliver);
+            self.watching = Some(watch_files(paths, move |_: &Path| again())?);
+            // They may have changed between the moment they were read and this one.
+            deliver();
+        }
+        Ok(())
+    }
+
+    /// Forgets listeners that are not configured, or not encrypted any more.
+    pub(crate) fn retain(&mut self, listeners: &[Listener]) {
+        let is_kept = |name: &str| listeners.iter().any(|it| it.name == name && it.tls.is_some());
+        self.held.retain(|name, _| is_kept(name));
+        self.made.retain(|name, _| is_kept(name));
+    }
+
+    /// The encryption of a listener from now on: the server there is, if it still fits, since its
+    /// clients have tickets of it.
+    pub(crate) fn take(
+        &mut self,
+        listener: &Listener,
+        mut new: PreparedTls,
+    ) -> Option<ListenerTls> {
+        let tls = listener.tls.as_ref()?;
+        if tls.self_signed == SelfSigned::Yes {
+            self.keep_made(&listener.name, &mut new);
+        }
+        let timeout = listener.timeout.handshake;
+        let server = match self.held.get_mut(&listener.name) {
+            Some(held) if fits(held, &new) => {
+                replace(held, new);
+                held.server.clone()
+            }
+            _ => {
+                let server = new.server.clone();
+                self.held.insert(listener.name.clone(), new);
+                server
+            }
+        };
+        Some(ListenerTls { server, timeout, hsts: tls.hsts })
+    }
+
+    /// Goes on with the certificate that was made first: whoever has accepted it need not do so again.
+    fn keep_made(&mut self, name: &str, new: &mut PreparedTls) {
+        let Some(fresh) = new.certificates.pop() else { return };
+        let first = self.made.entry(name.to_owned()).or_insert(fresh);
+        new.certificates.push(first.clone());
+        new.server.replace(&new.certificates);
+    }
+
+    /// Takes over what the files of a listener hold now.
+    pub(crate) fn refresh(&mut self, listener: &Listener, mut new: PreparedTls) -> Change {
+        if listener.tls.as_ref().is_some_and(|tls| tls.self_signed == SelfSigned::Yes) {
+            self.keep_made(&listener.name, &mut new);
+        }
+        match self.held.get_mut(&listener.name) {
+            Some(held) if fits(held, &new) => {
+                let same = held.certificates == new.certificates;
+                replace(held, new);
+                if same { Change::None } else { Change::Applied }
+            }
+            _ => Change::Deeper,
+        }
+    }
+
+    /// The certificate that was made for a listener.
+    pub(crate) fn made(&self, listener: &str) -> Option<&Certificate> {
+        self.made.get(listener)
+    }
+}
+
+fn fits(held: &PreparedTls, new: &PreparedTls) -> bool {
+    held.settings == new.settings && held.ticket_keys.is_some() == new.ticket_keys.is_some()
+}
+
+fn replace(held: &mut PreparedTls, new: PreparedTls) {
+    if held.certificates != new.certificates {
+        held.server.replace(&new.certificates);
+    }
+    if let (Some(held), Some(new)) = (&held.ticket_keys, &new.ticket_keys) {
+        held.take_over(new);
+    }
+    held.certificates = new.certificates;
+}
