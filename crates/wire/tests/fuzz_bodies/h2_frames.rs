@@ -58,6 +58,8 @@ fn told<H: Peer + Default>(connection: &mut Connection<H>, bytes: &[u8], piece: 
     let (mut head, mut trailers) = (H::default(), Fields::new());
     let (mut waiting, mut said, mut out) = (Vec::new(), String::new(), Vec::new());
     let mut content: Vec<(u32, Vec<u8>)> = Vec::new();
+    // Given back at the end: when it is given back decides what the peer may send.
+    let mut given = Vec::new();
     for part in bytes.chunks(piece) {
         waiting.extend_from_slice(part);
         let mut input = Input::new(&waiting);
@@ -71,7 +73,7 @@ fn told<H: Peer + Default>(connection: &mut Connection<H>, bytes: &[u8], piece: 
                         Some((_, have)) => have.extend_from_slice(bytes),
                         None => content.push((stream, bytes.to_vec())),
                     }
-                    connection.consume(about.stream, data.len());
+                    given.push((about.stream, data.len()));
                 }
                 Ok(Some(event)) => said.push_str(&format!("{event:?}\n")),
                 Err(error) => {
@@ -84,6 +86,9 @@ fn told<H: Peer + Default>(connection: &mut Connection<H>, bytes: &[u8], piece: 
         }
         let consumed = input.consumed();
         waiting.drain(..consumed);
+    }
+    for (stream, bytes) in given {
+        connection.consume(stream, bytes);
     }
     connection.flush(&mut out);
     assert!(out.len() <= 64 * 1024, "answers are bounded");
