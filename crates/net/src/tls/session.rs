@@ -135,8 +135,10 @@ impl Session {
                 return Poll::Ready(Err(Broken::PlainHttp));
             }
             self.decrypt(inbox, plain).map_err(Broken::Refused)?;
-            // An answer to a new key of the peer is sent with the next bytes, if not now.
-            if self.connection.wants_write()
+            // An answer to a new key of the peer is sent with the next bytes, if not now. While a writer
+            // waits it is not done here: the reader would be woken for it instead.
+            if self.offered == 0
+                && self.connection.wants_write()
                 && let Poll::Ready(written) = self.poll_flush(socket, cx)
             {
                 written.map_err(Broken::Socket)?;
