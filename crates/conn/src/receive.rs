@@ -131,6 +131,27 @@ impl Receiver {
         }
     }
 
+    /// Takes all that is left of content whose length is known, if it is here already and less than
+    /// `most` bytes: most answers are small and come together with their head.
+    #[inline]
+    pub(crate) fn take_rest(&mut self, most: usize, take: impl FnOnce(&[u8])) -> bool {
+        let Some(left) = self.decoder.left() else { return false };
+        let length = usize::try_from(left).unwrap_or(usize::MAX);
+        let Some(rest) = self.input.content().get(..length).filter(|_| length < most) else {
+            return false;
+        };
+        if self.piece > 0 {
+            return false;
+        }
+        take(rest);
+        self.decoder.finish();
+        self.input.consume(length);
+        self.received += left;
+        self.content += left;
+        self.untouched = false;
+        true
+    }
+
     /// Trailers, once [`Content::End`] was seen.
     #[must_use]
     pub fn trailers(&self) -> Option<&Fields> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sluice_message::FaultKind;
 use sluice_net::{Deadline, Stream};
 
+use crate::send::DIRECT;
 use crate::server::Progress;
 use crate::{Content, Receiver, Sender};
 
@@ -40,7 +41,17 @@ impl Relay<'_> {
     ///
     /// # Errors
     /// [`RelayFault`], naming the end that failed.
+    #[inline]
     pub fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<(), RelayFault>> {
+        let Self { receiver, sender, .. } = self;
+        if !sender.is_full() && receiver.take_rest(DIRECT, |rest| sender.push(rest)) {
+            sender.finish(None);
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_pieces(cx)
+    }
+
+    fn poll_pieces(&mut self, cx: &Context<'_>) -> Poll<Result<(), RelayFault>> {
         loop {
             if self.receiver.piece().is_empty() {
                 match self.receiver.poll_content(self.source, cx) {

@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 use crate::receive::broken;
 
 /// Pieces from this size on go to the socket without being copied, if the framing allows it.
-const DIRECT: usize = 8 * 1024;
+pub(crate) const DIRECT: usize = 8 * 1024;
 
 /// Output that waits for the socket before more is taken.
 const ENOUGH: usize = 64 * 1024;

@@ -59,17 +59,6 @@ impl Timers {
         Self { slots: Slab::new(), heap: BinaryHeap::new(), generation: 0 }
     }
 
-    /// Moving a deadline later costs a store; only moving it before the armed entry costs a push.
-    #[inline]
-    fn set(&mut self, index: usize, deadline: Nanos) {
-        let Some(slot) = self.slots.get_mut(index) else { return };
-        slot.deadline = deadline;
-        if deadline < slot.armed {
-            slot.armed = deadline;
-            self.heap.push(Reverse((deadline, index, slot.generation)));
-        }
-    }
-
     fn fire(&mut self, now: Nanos) {
         while let Some(&Reverse((at, index, generation))) = self.heap.peek() {
             if at > now {
@@ -141,12 +130,16 @@ impl Deadline {
             return Poll::Ready(Elapsed);
         }
         TIMERS.with_borrow_mut(|timers| {
-            if let Some(slot) = timers.slots.get_mut(self.index)
-                && slot.waker.as_ref().is_none_or(|old| !old.will_wake(cx.waker()))
-            {
+            let Some(slot) = timers.slots.get_mut(self.index) else { return };
+            if slot.waker.as_ref().is_none_or(|old| !old.will_wake(cx.waker())) {
                 slot.waker = Some(cx.waker().clone());
             }
-            timers.set(self.index, at);
+            slot.deadline = at;
+            // Moving a deadline later costs a store; only moving it before the armed entry a push.
+            if at < slot.armed {
+                slot.armed = at;
+                timers.heap.push(Reverse((at, self.index, slot.generation)));
+            }
         });
         Poll::Pending
     }

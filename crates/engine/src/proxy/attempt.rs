@@ -7,7 +7,7 @@ use std::task::Poll;
 use sluice_conn::{Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, Retry, Syntax};
 use sluice_net::{Deadline, Nanos, Stream, now};
-use sluice_upstream::{Breaker, Cluster, Pass, Server};
+use sluice_upstream::{Breaker, Cluster, Pass, Server, Visit};
 use sluice_wire::h1::Upgrade;
 
 use super::Halves;
@@ -38,7 +38,11 @@ impl Exchange<'_, '_> {
         let mut tries = Tries::new(policy.attempts);
         let hedge = self.hedge_rule(cluster, upgrade);
         loop {
-            self.upstream.server = Some(self.enter(cluster, &mut server, &tries).await?);
+            let visit = match cluster.is_limited() {
+                false => Visit::new(cluster, &server),
+                true => Box::pin(self.enter(cluster, &mut server, &tries)).await?,
+            };
+            self.upstream.server = Some(visit);
             self.upstream.attempts += 1;
             let halves = (&mut *receiver, &mut *sender);
             let tried = match hedge {

@@ -15,22 +15,9 @@ use crate::waiting::Unserved;
 const OTHERS: usize = 8;
 
 impl Exchange<'_, '_> {
-    /// Begins a visit to `server`, or to another one that has room, which is `server` then.
-    #[inline]
+    /// Begins a visit to `server`, or to another one that has room, which is `server` then. Only for
+    /// clusters with limits: the others are not to pay for the space.
     pub(super) async fn enter(
-        &mut self,
-        cluster: &Rc<Cluster>,
-        server: &mut Rc<Server>,
-        tries: &Tries,
-    ) -> Result<Visit, Stop> {
-        if !cluster.is_limited() {
-            return Ok(Visit::new(cluster, server));
-        }
-        // In a box of its own: upstreams without limits are not to pay for the space.
-        Box::pin(self.enter_limited(cluster, server, tries)).await
-    }
-
-    async fn enter_limited(
         &mut self,
         cluster: &Rc<Cluster>,
         server: &mut Rc<Server>,

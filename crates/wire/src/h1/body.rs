@@ -62,6 +62,22 @@ impl BodyDecoder {
         Self { progress, trailers: None }
     }
 
+    /// How much is left of content whose length was stated; `None` of other content, and at the end.
+    #[must_use]
+    #[inline]
+    pub const fn left(&self) -> Option<u64> {
+        match self.progress {
+            Progress::Known(left) => Some(left),
+            _ => None,
+        }
+    }
+
+    /// Takes note that all that was left of it has been taken.
+    #[inline]
+    pub fn finish(&mut self) {
+        self.progress = Progress::Done;
+    }
+
     /// Takes what has come in. One run of data is found per call at most; a call that finds none has
     /// consumed the whole input or reached the end.
     ///

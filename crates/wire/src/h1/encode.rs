@@ -70,7 +70,7 @@ pub fn encode_request(out: &mut Vec<u8>, head: &RequestHead, framing: RequestFra
     lines.request_line(head);
     let mut host = false;
     let mut trailers = false;
-    lines.keep_all(&mut |line| match line.id {
+    lines.keep_all(|line| match line.id {
         FieldId::Other => true,
         FieldId::Host => {
             host = true;
@@ -113,7 +113,7 @@ pub fn encode_response(out: &mut Vec<u8>, head: &ResponseHead, framing: &Respons
     let mut date = framing.date.filter(|_| !interim);
     let mut lines = Lines::new(out, fields);
     lines.status_line(head);
-    lines.keep_all(&mut |line| match line.id {
+    lines.keep_all(|line| match line.id {
         FieldId::Other => true,
         FieldId::Date => {
             date = None;
@@ -205,27 +205,24 @@ impl<'a> Lines<'a> {
 
     /// Writes the lines that `keep` lets through and `Connection` does not nominate.
     #[inline(always)]
-    fn keep_all(&mut self, keep: &mut impl FnMut(&Field) -> bool) {
+    fn keep_all(&mut self, mut keep: impl FnMut(&Field) -> bool) {
         let (written, run) = (self.out.len(), self.run);
-        for line in self.fields.lines() {
-            if line.id == FieldId::Connection && !is_usual(self.fields.slice(line.value)) {
-                // Lines before this one may be nominated, too.
-                self.out.truncate(written);
-                self.run = run;
-                return self.keep_unnominated(keep);
+        let mut nominees = 0;
+        let mut lines = self.fields.lines().iter().enumerate();
+        while let Some((index, line)) = lines.next() {
+            if line.id == FieldId::Connection
+                && nominees == 0
+                && !is_usual(self.fields.slice(line.value))
+            {
+                nominees = nominated_lines(self.fields);
+                if nominees > 0 {
+                    // Lines before this one may be nominated, too.
+                    self.out.truncate(written);
+                    self.run = run;
+                    lines = self.fields.lines().iter().enumerate();
+                    continue;
+                }
             }
-            if keep(line) {
-                self.keep(line);
-            }
-        }
-        self.flush();
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn keep_unnominated(&mut self, keep: &mut impl FnMut(&Field) -> bool) {
-        let nominees = nominated_lines(self.fields);
-        for (index, line) in self.fields.lines().iter().enumerate() {
             if keep(line) && !(index < nominees && is_nominated(self.fields, line)) {
                 self.keep(line);
             }
