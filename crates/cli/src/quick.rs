@@ -161,7 +161,7 @@ mod tests {
     fn what_is_wrong_is_said_without_a_place_nobody_has_seen() {
         let rows = [
             (Run { proxy: Some("example.com".to_owned()), ..Run::default() }, "has no port"),
-            (Run { proxy: Some("https://a:1".to_owned()), ..Run::default() }, "https://"),
+            (Run { proxy: Some("ftp://a:1".to_owned()), ..Run::default() }, "ftp://"),
             (Run { listen: Some("nonsense".to_owned()), ..Run::default() }, "not an address"),
         ];
         for (run, part) in rows {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use sluice_engine::ListenerTls;
 use sluice_model::{Listener, SelfSigned};
-use sluice_net::tls::Certificate;
+use sluice_net::tls::{Certificate, TlsClient};
 use sluice_net::watch::{Watching, watch_files};
 
-use crate::compile::PreparedTls;
+use crate::compile::{PreparedClient, PreparedTls};
 
 /// Servers of TLS by the names of their listeners, and the files that are watched for them.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub(crate) struct Keyring {
     held: BTreeMap<String, PreparedTls>,
     /// Certificates that were made at the start.
     made: BTreeMap<String, Certificate>,
+    /// What upstreams are reached with, by their names.
+    clients: BTreeMap<String, PreparedClient>,
     watched: BTreeSet<PathBuf>,
     watching: Option<Watching>,
 }
@@ -109,6 +111,29 @@ impl Keyring {
             }
             _ => Change::Deeper,
         }
+    }
+
+    /// How upstreams are reached from now on; whether that is another way than before. What has not
+    /// changed stays, and with it the tickets of servers and the connections that are open.
+    pub(crate) fn take_clients(&mut self, clients: Vec<PreparedClient>) -> Change {
+        let mut before = std::mem::take(&mut self.clients);
+        let mut change = Change::None;
+        for new in clients {
+            let client = match before.remove(&new.upstream) {
+                Some(held) if held.settings == new.settings => held,
+                _ => {
+                    change = Change::Applied;
+                    new
+                }
+            };
+            self.clients.insert(client.upstream.clone(), client);
+        }
+        change
+    }
+
+    /// What an upstream is reached with, if encrypted.
+    pub(crate) fn client(&self, upstream: &str) -> Option<&TlsClient> {
+        self.clients.get(upstream).map(|it| &it.client)
     }
 
     /// The certificate that was made for a listener.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sluice_meter::Meters;
 use sluice_model::{Format, Model, ServerAddress, Upstream};
+use sluice_net::tls::{ClientSettings, TlsClient, Trust};
 use sluice_net::{Binding, Endpoint, LogCounts};
 use sluice_upstream::{ClusterPlan, Role};
 
@@ -129,7 +130,7 @@ fn a_plan_is_the_same_object_until_something_changes() {
     let build = |rest: &str, address: &str, before| {
         let model = model(&text(rest));
         let places = |server: &ServerAddress| placed(server, address);
-        cluster_plan(&model.upstreams[0], &places, &meters, before)
+        cluster_plan(&model.upstreams[0], (&places, None), &meters, before)
     };
     let servers = "servers = [\"h.test:80\", { address = \"10.0.0.9:80\", weight = 3 }]";
     let first = build(servers, "10.0.0.1 10.0.0.2", None);
@@ -154,11 +155,38 @@ fn a_plan_is_the_same_object_until_something_changes() {
 }
 
 #[test]
+fn encrypted_servers_are_reached_by_their_names() {
+    let meters = Meters::new(1);
+    let client = || TlsClient::new("x.invalid", &ClientSettings::new(Trust::Anything)).unwrap();
+    let (one, other) = (client(), client());
+    let build = |more: &str, tls, before| {
+        let text = format!(
+            "[[listener]]\naddress = \":1\"\n[upstream.api]\n\
+             servers = [\"https://h.test\", \"https://10.0.0.9\"]\n{more}\n[[route]]\nproxy = \"api\"\n"
+        );
+        let places = |server: &ServerAddress| placed(server, "10.0.0.1");
+        cluster_plan(&model(&text).upstreams[0], (&places, tls), &meters, before)
+    };
+    let names = |plan: &Arc<ClusterPlan>, names: [&str; 2]| {
+        let named = names.map(|name| one.with_name(name).unwrap());
+        plan.servers.iter().zip(named).all(|(server, named)| server.tls == Some(named))
+    };
+    let first = build("", Some(&one), None);
+    assert!(names(&first, ["h.test", "10.0.0.9"]));
+    assert!(Arc::ptr_eq(&first, &build("", Some(&one), Some(&first))));
+    // Other certificates, another name, no encryption.
+    let renewed = build("", Some(&other), Some(&first));
+    assert!(!Arc::ptr_eq(&first, &renewed) && !names(&renewed, ["h.test", "10.0.0.9"]));
+    assert!(names(&build("tls.server_name = \"a.test\"", Some(&one), None), ["a.test", "a.test"]));
+    assert_eq!(build("", None, Some(&first)).servers[0].tls, None);
+}
+
+#[test]
 fn a_place_named_twice_is_one_server_with_both_weights() {
     let text = "[[listener]]\naddress = \":1\"\n[upstream.api]\n\
                 servers = [\"h.test:80\", { address = \"10.0.0.1:80\", weight = 3 }]\n[[route]]\nproxy = \"api\"\n";
     let places = |server: &ServerAddress| placed(server, "10.0.0.1");
-    let plan = cluster_plan(&model(text).upstreams[0], &places, &Meters::new(1), None);
+    let plan = cluster_plan(&model(text).upstreams[0], (&places, None), &Meters::new(1), None);
     assert_eq!(plan.servers.len(), 1);
     assert_eq!(plan.servers[0].weight, 4);
 }
@@ -172,7 +200,7 @@ fn a_limit_of_a_server_goes_before_that_of_its_upstream() {
              {{ address = \"10.0.0.9:80\", max_connections = 3 }}, \"10.0.0.9:80\"]\n[[route]]\nproxy = \"api\"\n"
         );
         let places = |server: &ServerAddress| placed(server, "10.0.0.1 10.0.0.2");
-        cluster_plan(&model(&text).upstreams[0], &places, &meters, before)
+        cluster_plan(&model(&text).upstreams[0], (&places, None), &meters, before)
     };
     let limits = |plan: &Arc<ClusterPlan>| -> Vec<Option<u32>> {
         plan.servers.iter().map(|it| it.limit.as_ref().map(|limit| limit.most())).collect()

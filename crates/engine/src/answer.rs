@@ -79,7 +79,8 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         (_, K::NoServer | K::Overloaded | K::CircuitOpen | K::ServersBusy) => (503, Level::Warn),
         (Side::Upstream, _) => (502, Level::Warn),
         (_, K::Exhausted) => (503, Level::Error),
-        (Side::Internal, _) | (_, K::ConnectFailed | K::Broken) => (500, Level::Error),
+        (Side::Internal, _)
+        | (_, K::ConnectFailed | K::TlsUntrusted | K::TlsFailed | K::Broken) => (500, Level::Error),
     };
     let persistence = match (fault.side, fault.kind) {
         (_, K::NoRoute | K::MethodNotAllowed | K::Overloaded | K::CircuitOpen)
@@ -128,6 +129,8 @@ mod tests {
             (up(FaultKind::ResponseTimedOut), 504),
             (up(FaultKind::ConnectTimedOut), 504),
             (up(FaultKind::ConnectFailed), 502),
+            (up(FaultKind::TlsUntrusted), 502),
+            (up(FaultKind::TlsFailed), 502),
             (up(FaultKind::NoServer), 503),
             (Fault::internal(FaultKind::Exhausted), 503),
             (Fault::internal(FaultKind::Overloaded), 503),

@@ -481,6 +481,11 @@ impl fmt::Display for FaultLine<'_, '_, '_> {
             _ => write!(f, "listener {}: ", exchange.scope.listener.name)?,
         }
         write!(f, "{}", self.fault.kind.reason())?;
+        if let FaultKind::TlsUntrusted | FaultKind::TlsFailed = self.fault.kind
+            && let Some(server) = &exchange.upstream.server
+        {
+            write!(f, " ({})", server.complaint())?;
+        }
         if let FaultKind::Malformed(syntax) = self.fault.kind {
             write!(f, " ({syntax:?})")?;
         }

@@ -90,6 +90,10 @@ pub enum FaultKind {
     ConnectFailed,
     /// A connection was not opened in time.
     ConnectTimedOut,
+    /// The certificate of the origin is not accepted.
+    TlsUntrusted,
+    /// No encryption could be agreed upon with the origin.
+    TlsFailed,
     /// The origin did not begin to answer in time.
     ResponseTimedOut,
     /// As many requests are under way as may, and no more may wait or this one waited too long.
@@ -124,6 +128,8 @@ impl FaultKind {
             Self::NoServer => "no_server",
             Self::ConnectFailed => "connect_failed",
             Self::ConnectTimedOut => "connect_timed_out",
+            Self::TlsUntrusted => "tls_untrusted",
+            Self::TlsFailed => "tls_failed",
             Self::ResponseTimedOut => "response_timed_out",
             Self::Overloaded => "overloaded",
             Self::CircuitOpen => "circuit_open",

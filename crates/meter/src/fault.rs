@@ -5,7 +5,7 @@ use sluice_message::{Fault, FaultKind, Side, Syntax};
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 21] = [
+const KINDS: [FaultKind; 23] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -27,6 +27,8 @@ const KINDS: [FaultKind; 21] = [
     FaultKind::Overloaded,
     FaultKind::CircuitOpen,
     FaultKind::ServersBusy,
+    FaultKind::TlsUntrusted,
+    FaultKind::TlsFailed,
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -54,6 +56,8 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::Overloaded => 18,
         FaultKind::CircuitOpen => 19,
         FaultKind::ServersBusy => 20,
+        FaultKind::TlsUntrusted => 21,
+        FaultKind::TlsFailed => 22,
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn parse_address(text: &str) -> Result<Address, Flaw> {
 }
 
 /// "127.0.0.1:9001", "origin.example:80", "unix:/x.sock", "srv:_http._tcp.example", "file:x.toml";
-/// "http://" may stand in front of a host.
+/// "http://" or "https://" may stand in front of a host.
 pub(crate) fn parse_server(text: &str) -> Result<ServerAddress, Flaw> {
     if let Some(path) = text.strip_prefix("unix:") {
         return unix(path).map(ServerAddress::Unix);
@@ -104,11 +104,12 @@ pub(crate) fn parse_server(text: &str) -> Result<ServerAddress, Flaw> {
     }
     let (place, scheme_port) = match text.split_once("://") {
         Some(("http", place)) => (place.strip_suffix('/').unwrap_or(place), Some(80)),
+        Some(("https", place)) => (place.strip_suffix('/').unwrap_or(place), Some(443)),
         Some((scheme, _)) => {
             return Err(Flaw::new(format!(
                 "\"{scheme}://\" is not a scheme servers are reached by"
             ))
-            .with_help("write \"http://host:port\", \"host:port\" or \"unix:/path\""));
+            .with_help("write \"http://host:port\", \"https://host:port\", \"host:port\" or \"unix:/path\""));
         }
         None => (text, None),
     };

@@ -56,8 +56,8 @@ pub use share::Share;
 pub use source::{Format, Source};
 pub use upstream::{
     Balance, Breaker, Ejection, HashOn, Health, HealthRequest, Hedge, InitialHealth, Keepalive,
-    Panic, Repeatable, Retry, RetryBudget, RetryCondition, Role, Server, ServerLimit, Sticky,
-    Upstream, UpstreamTimeout, parse_servers,
+    Panic, Repeatable, Retry, RetryBudget, RetryCondition, Role, Scheme, Server, ServerLimit,
+    Sticky, Upstream, UpstreamTimeout, UpstreamTls, Verify, parse_servers,
 };
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::report::Report;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 use crate::tree::{Node, Value};
 
+pub(crate) use tls::read_terms;
 pub use tls::{
     CertificateFiles, ClientCertificates, ClientMode, ListenerTls, SelfSigned, TLS_GROUPS,
     TLS_SUITES, TLS_VERSIONS, TlsTerms,

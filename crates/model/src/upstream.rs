@@ -10,11 +10,12 @@ mod patience;
 mod retry;
 mod server;
 mod sticky;
+mod tls;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::address::{ServerAddress, parse_server};
+use crate::address::parse_server;
 use crate::fields::{Fields, Phrase};
 use crate::header::parse_authority;
 use crate::name::parse_name;
@@ -32,8 +33,9 @@ pub use limit::ServerLimit;
 pub use list::parse_servers;
 pub use patience::{Keepalive, UpstreamTimeout};
 pub use retry::{Hedge, Repeatable, Retry, RetryBudget, RetryCondition};
-pub use server::{Role, Server};
+pub use server::{Role, Scheme, Server};
 pub use sticky::Sticky;
+pub use tls::{UpstreamTls, Verify};
 
 use balance::{BALANCES, HASH, read_balance};
 use breaker::{BREAKER, read_breaker};
@@ -44,6 +46,7 @@ use patience::{KEEPALIVE, TIMEOUT, read_keepalive, read_timeout};
 use retry::{RETRY, read_retry};
 use server::{SERVER, read_servers};
 use sticky::{STICKY, read_sticky};
+use tls::{TLS, read_tls};
 
 /// A group of origin servers that can stand in for each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +79,8 @@ pub struct Upstream {
     pub breaker: Breaker,
     /// The Host field sent to the servers; `None` = the one of the client.
     pub host: Option<String>,
+    /// How connections are encrypted; `None` = they are not.
+    pub tls: Option<UpstreamTls>,
 }
 
 pub(crate) static UPSTREAM: Section = Section {
@@ -88,7 +93,7 @@ pub(crate) static UPSTREAM: Section = Section {
             kind: Kind::Shorts("server address", &SERVER),
             preset: Preset::Required,
             doc: "The servers: `\"127.0.0.1:9001\"`, `\"origin.example:80\"`, \
-                  `\"unix:/run/app.sock\"`, \
+                  `\"https://origin.example\"`, `\"unix:/run/app.sock\"`, \
                   `\"srv:_http._tcp.example\"` for those its SRV records name, \
                   `\"file:servers.toml\"` for those a file lists, or a table with more about \
                   it.",
@@ -176,6 +181,12 @@ pub(crate) static UPSTREAM: Section = Section {
             preset: Preset::Absent("the one of the client"),
             doc: "The Host field sent to the servers.",
         },
+        Key {
+            name: "tls",
+            kind: Kind::Table(&TLS),
+            preset: Preset::Absent("as the addresses of the servers say"),
+            doc: "Encrypts the connections to the servers.",
+        },
     ],
 };
 
@@ -221,13 +232,18 @@ impl Roster {
             return None;
         }
         let address = report.accept(wanted.span, parse_server(wanted.text))?;
-        let name = address.to_string();
+        let scheme = Scheme::of(wanted.text);
+        let name = match scheme {
+            Scheme::Https => format!("https://{address}"),
+            _ => address.to_string(),
+        };
         if let Some(position) = self.positions.get(&name) {
             return Some(*position);
         }
         let position = self.list.len();
         self.positions.insert(name.clone(), position);
-        self.list.push(implicit(name, address, report));
+        let server = Server { scheme, ..Server::at(address) };
+        self.list.push(implicit(name, server, report));
         Some(position)
     }
 
@@ -243,16 +259,18 @@ impl Roster {
 }
 
 /// An upstream of one server with all defaults.
-fn implicit(name: String, address: ServerAddress, report: &Report<'_>) -> Upstream {
+fn implicit(name: String, server: Server, report: &Report<'_>) -> Upstream {
     let fields = Fields::open(None, Span::default(), &UPSTREAM, report);
     let mut upstream = read_options(&name, &fields);
-    upstream.servers.push(Server::at(address));
+    upstream.servers.push(server);
+    upstream.tls = read_tls(&fields, &upstream.servers);
     upstream
 }
 
 fn read_upstream(name: &str, fields: &Fields<'_, '_>) -> Upstream {
     let mut upstream = read_options(name, fields);
     upstream.servers = read_servers(fields);
+    upstream.tls = read_tls(fields, &upstream.servers);
     upstream
 }
 
@@ -272,5 +290,6 @@ fn read_options(name: &str, fields: &Fields<'_, '_>) -> Upstream {
         panic: read_panic(fields),
         breaker: read_breaker(fields),
         host: fields.parsed("host", parse_authority),
+        tls: None,
     }
 }

@@ -56,8 +56,9 @@ impl Cluster {
             .map(|server| (server.endpoint(), server))
             .collect();
         let server = |wanted: &ServerPlan| match known.get(&wanted.endpoint) {
-            Some(server) => Rc::clone(server),
-            None => Rc::new(Server::new(wanted, worker)),
+            Some(server) if server.is_reached_by(wanted) => Rc::clone(server),
+            // Connections opened another way are of no use, not even those that are still busy.
+            _ => Rc::new(Server::new(wanted, worker)),
         };
         let servers: Vec<Rc<Server>> = plan.servers.iter().map(server).collect();
         for (server, plan) in servers.iter().zip(&plan.servers) {
@@ -286,7 +287,9 @@ impl Cluster {
     /// Takes note that it is the server's own doing that it gave no answer, or not all of one.
     pub fn on_blame(&self, server: &Server, fault: Fault) {
         let Some(rule) = &self.plan.settings.health.ejection else { return };
-        if matches!(fault.kind, FaultKind::ConnectFailed | FaultKind::ConnectTimedOut) {
+        use FaultKind as K;
+        let unsent = [K::ConnectFailed, K::ConnectTimedOut, K::TlsUntrusted, K::TlsFailed];
+        if unsent.contains(&fault.kind) {
             // What was never sent is not among the requests.
             server.meter().unreached.increment();
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sluice_meter::{PerWorker, ServerMeter, UpstreamMeter};
 use sluice_net::Endpoint;
+use sluice_net::tls::TlsClient;
 
 use crate::limit::{QueueRule, ServerLimit};
 use crate::ring::Ring;
@@ -100,6 +101,8 @@ pub struct ServerPlan {
     pub weight: u32,
     /// When it is asked.
     pub role: Role,
+    /// How connections to it are encrypted; absent if they are not.
+    pub tls: Option<TlsClient>,
     /// How much may be under way there, if there is a limit; outlives plans.
     pub limit: Option<Arc<ServerLimit>>,
     /// What all workers know of this server; outlives plans.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sluice_message::{Fault, FaultKind, Retry};
 use sluice_meter::{PerWorker, ServerMeter};
+use sluice_net::tls::{HandshakeError, Reason, TlsClient};
 use sluice_net::{Deadline, Elapsed, Endpoint, Stream, connect};
 
 use crate::limit::ServerLimit;
@@ -25,6 +26,10 @@ pub struct Server {
     pub(crate) pool: Rc<Pool>,
     /// How much may be under way there, if there is a limit.
     limit: RefCell<Option<Arc<ServerLimit>>>,
+    /// How connections are encrypted.
+    tls: Option<TlsClient>,
+    /// Why the last handshake failed.
+    complaint: RefCell<String>,
     /// Whether idle connections are closed when other workers need the room.
     kept: Cell<bool>,
 }
@@ -45,8 +50,15 @@ impl Server {
             worker,
             pool: Rc::default(),
             limit: RefCell::default(),
+            tls: plan.tls.clone(),
+            complaint: RefCell::default(),
             kept: Cell::new(false),
         }
+    }
+
+    /// Whether its connections are opened the way a plan asks for.
+    pub(crate) fn is_reached_by(&self, plan: &ServerPlan) -> bool {
+        self.tls == plan.tls
     }
 
     /// Puts the limit of a plan in force.
@@ -126,12 +138,50 @@ impl Server {
     }
 
     async fn open(&self, deadline: &Deadline, timeout: Duration) -> Result<Stream, Fault> {
+        if let Some(tls) = &self.tls {
+            // In a box of its own: nobody else is to pay for the space.
+            return Box::pin(self.open_encrypted(tls, deadline, timeout)).await;
+        }
         match deadline.limit(timeout, connect(&self.endpoint)).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) if is_exhaustion(&error) => Err(Fault::internal(FaultKind::Exhausted)),
             Ok(Err(_)) => Err(Fault::upstream(FaultKind::ConnectFailed, Retry::Always)),
             Err(Elapsed) => Err(Fault::upstream(FaultKind::ConnectTimedOut, Retry::Always)),
         }
+    }
+
+    /// Opens a connection and shakes hands, all of it within `timeout`.
+    async fn open_encrypted(
+        &self,
+        tls: &TlsClient,
+        deadline: &Deadline,
+        timeout: Duration,
+    ) -> Result<Stream, Fault> {
+        let open = async {
+            match connect(&self.endpoint).await {
+                Ok(stream) => tls.connect(stream).await.map_err(|error| self.complain(&error)),
+                Err(error) if is_exhaustion(&error) => Err(Fault::internal(FaultKind::Exhausted)),
+                Err(_) => Err(Fault::upstream(FaultKind::ConnectFailed, Retry::Always)),
+            }
+        };
+        let late = Fault::upstream(FaultKind::ConnectTimedOut, Retry::Always);
+        deadline.limit(timeout, open).await.unwrap_or(Err(late))
+    }
+
+    /// Keeps the words of a handshake that failed for whoever writes the log.
+    fn complain(&self, error: &HandshakeError) -> Fault {
+        *self.complaint.borrow_mut() = error.to_string();
+        let kind = match error.reason {
+            Reason::CertificateRefused => FaultKind::TlsUntrusted,
+            _ => FaultKind::TlsFailed,
+        };
+        Fault::upstream(kind, Retry::Always)
+    }
+
+    /// Why the last handshake failed, in words.
+    #[must_use]
+    pub fn complaint(&self) -> String {
+        self.complaint.borrow().clone()
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_meter::Meters;
+use sluice_net::tls::{ClientSettings, TlsClient, Trust};
 use sluice_net::{Deadline, Endpoint, run, yield_now};
 
 use sluice_message::RequestHead;
@@ -52,6 +53,7 @@ pub(crate) fn plan_of(
             endpoint: endpoint.clone(),
             weight: 1,
             role: Role::Primary,
+            tls: None,
             limit: None,
             state,
             meter,
@@ -103,6 +105,45 @@ fn servers_that_stay_keep_their_connections() {
         let new = Cluster::build(&plan(&[two, one]), 0, Some(&old));
         let carried = (0..2).filter(|_| new.take_idle(choose(&new, &[]).unwrap()).is_some());
         assert_eq!(carried.count(), 1);
+    })
+    .unwrap();
+}
+
+#[test]
+fn connections_opened_without_encryption_are_none_with_it() {
+    let (_origin, one) = listener();
+    run(async move {
+        let old = Cluster::build(&plan(&[one]), 0, None);
+        let server = choose(&old, &[]).unwrap();
+        let connect = async || {
+            let stream = server.connect(&Deadline::new(), Duration::from_secs(5)).await.unwrap();
+            let mut nothing = Vec::with_capacity(1);
+            std::future::poll_fn(|cx| {
+                assert!(stream.poll_read(cx, &mut nothing).is_pending());
+                std::task::Poll::Ready(())
+            })
+            .await;
+            stream
+        };
+        let busy = connect().await;
+        old.keep(server, connect().await);
+        let client = TlsClient::new("a.test", &ClientSettings::new(Trust::Anything)).unwrap();
+        let encrypted = plan(&[one]);
+        let servers = encrypted.servers.iter();
+        let servers = servers.map(|it| ServerPlan { tls: Some(client.clone()), ..it.clone() });
+        let encrypted = ClusterPlan {
+            name: "api".into(),
+            layout: Layout::new(&encrypted.settings, &encrypted.servers),
+            settings: encrypted.settings.clone(),
+            servers: servers.collect(),
+            state: Arc::clone(&encrypted.state),
+            meter: Arc::clone(&encrypted.meter),
+        };
+        let new = Cluster::build(&Arc::new(encrypted), 0, Some(&old));
+        // One that was busy while the plan changed comes back where it was taken from.
+        old.keep(server, busy);
+        assert!(new.take_idle(choose(&new, &[]).unwrap()).is_none());
+        assert!(old.take_idle(server).is_some());
     })
     .unwrap();
 }

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_meter::Meters;
-use sluice_model::{Role as ModelRole, Upstream};
+use sluice_model::{Role as ModelRole, ServerAddress, Upstream};
 use sluice_net::Endpoint;
+use sluice_net::tls::TlsClient;
 use sluice_upstream::{
     Bar, ClusterPlan, ClusterSettings, ClusterState, Initial, Layout, QueueRule, Role, ServerPlan,
 };
@@ -20,15 +21,16 @@ use super::health::{breaker_rule, health_settings};
 /// what they made of it.
 pub(crate) fn cluster_plan(
     upstream: &Upstream,
-    places: Places<'_>,
+    (places, tls): (Places<'_>, Option<&TlsClient>),
     meters: &Meters,
     before: Option<&Arc<ClusterPlan>>,
 ) -> Arc<ClusterPlan> {
     let settings = settings(upstream);
-    let servers = servers(upstream, places);
+    let servers = servers(upstream, places, tls);
     if let Some(before) = before {
         let same = |(old, new): (&ServerPlan, &Wanted)| {
             (&old.endpoint, old.weight, old.role) == (&new.endpoint, new.weight, new.role)
+                && old.tls == new.tls
                 && old.limit.as_ref().map(|limit| limit.most()) == new.most
         };
         let unchanged = before.settings == settings
@@ -43,7 +45,7 @@ pub(crate) fn cluster_plan(
     let kept: HashSet<&Endpoint> = servers.iter().map(|wanted| &wanted.endpoint).collect();
     state.limit(&settings.breaker);
     state.retain(|place| kept.contains(place));
-    let servers = servers.into_iter().map(|Wanted { endpoint, weight, role, most }| {
+    let servers = servers.into_iter().map(|Wanted { endpoint, weight, role, most, tls }| {
         let meter = meters.server(&upstream.name, &endpoint.to_string());
         let known = state.knows(&endpoint);
         let state = state.server(&endpoint, &meter);
@@ -51,7 +53,7 @@ pub(crate) fn cluster_plan(
             state.bar(Bar::Unchecked);
         }
         let limit = state.limit(most, settings.queue);
-        ServerPlan { endpoint, weight, role, limit, state, meter }
+        ServerPlan { endpoint, weight, role, tls, limit, state, meter }
     });
     let servers: Vec<ServerPlan> = servers.collect();
     state.settle();
@@ -96,11 +98,12 @@ struct Wanted {
     role: Role,
     /// Connections at once.
     most: Option<u32>,
+    tls: Option<TlsClient>,
 }
 
 /// Places of the servers with their weights. A place that is named twice is one server with the
 /// weight of both, and no backup if one of the two is none: its connections are shared anyhow.
-fn servers(upstream: &Upstream, places: Places<'_>) -> Vec<Wanted> {
+fn servers(upstream: &Upstream, places: Places<'_>, tls: Option<&TlsClient>) -> Vec<Wanted> {
     let mut servers: Vec<Wanted> = Vec::new();
     let mut positions: HashMap<Endpoint, usize> = HashMap::new();
     for server in &upstream.servers {
@@ -119,11 +122,26 @@ fn servers(upstream: &Upstream, places: Places<'_>) -> Vec<Wanted> {
                     known.role = if known.role == role { role } else { Role::Primary };
                     known.most = known.most.into_iter().chain(most).min();
                 }
-                None => servers.push(Wanted { endpoint: place.endpoint, weight, role, most }),
+                None => {
+                    let tls = tls.map(|tls| named(tls, upstream, &server.address));
+                    servers.push(Wanted { endpoint: place.endpoint, weight, role, most, tls });
+                }
             }
         }
     }
     servers
+}
+
+/// For the name the certificate of a server has to be for. One that no certificate can hold stays the
+/// name nobody has, and is refused.
+fn named(tls: &TlsClient, upstream: &Upstream, address: &ServerAddress) -> TlsClient {
+    let written = upstream.tls.as_ref().and_then(|tls| tls.server_name.clone());
+    let name = written.or_else(|| match address {
+        ServerAddress::Ip(address) => Some(address.ip().to_string()),
+        ServerAddress::Name { host, .. } => Some(host.clone()),
+        ServerAddress::Unix(_) | ServerAddress::Service(_) | ServerAddress::File(_) => None,
+    });
+    name.and_then(|name| tls.with_name(&name).ok()).unwrap_or_else(|| tls.clone())
 }
 
 const fn role(role: ModelRole) -> Role {

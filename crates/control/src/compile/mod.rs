@@ -23,7 +23,7 @@ pub(crate) use cluster::cluster_plan;
 pub(crate) use listener::{connection_limits, endpoint, limits, timeouts};
 pub(crate) use mirror::mirror;
 pub(crate) use table::PreparedTable;
-pub(crate) use tls::{PreparedTls, prepare_tls, tls_paths};
+pub(crate) use tls::{PreparedClient, PreparedTls, prepare_clients, prepare_tls, tls_paths};
 
 /// A configuration of which everything but the world is known to work.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(crate) struct Prepared {
     pub(crate) tables: Vec<PreparedTable>,
     /// How each listener is encrypted, in the order of the model.
     pub(crate) tls: Vec<Option<PreparedTls>>,
+    /// How connections to the servers of each upstream are encrypted, by its name.
+    pub(crate) clients: Vec<PreparedClient>,
     /// The form of access-log lines; `None` = off.
     pub(crate) access: Option<Arc<AccessFormat>>,
 }
@@ -60,8 +62,9 @@ pub(crate) fn prepare(model: &Model) -> Result<Prepared, Vec<Flaw>> {
     let tables = table::prepare_tables(model, &mut flaws);
     let access = prepare_access(&model.log, &mut flaws);
     let tls = prepare_tls(model, &mut flaws);
+    let clients = prepare_clients(model, &mut flaws);
     match flaws.is_empty() {
-        true => Ok(Prepared { actions, tables, tls, access }),
+        true => Ok(Prepared { actions, tables, tls, clients, access }),
         false => Err(flaws),
     }
 }

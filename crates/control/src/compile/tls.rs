@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use sluice_model::{
     Address, CertificateFiles, ClientCertificates as ModelClients, ClientMode, Listener,
-    ListenerTls, Model, SelfSigned, TlsTerms,
+    ListenerTls, Model, SelfSigned, TlsTerms, UpstreamTls, Verify,
 };
 use sluice_net::files;
 use sluice_net::tls::{
-    Certificate, ClientCertificates, ServerSettings, Terms, TicketKeys, TlsServer, Version,
-    has_certificate,
+    Certificate, ClientCertificates, ClientSettings, Reuse, ServerSettings, Terms, TicketKeys,
+    TlsClient, TlsServer, Trust, Version, has_certificate,
 };
 
 use crate::flaw::{Flaw, plain};
@@ -88,6 +88,56 @@ fn prepare_one(listener: &Listener, tls: &ListenerTls) -> Result<PreparedTls, Co
     let server =
         TlsServer::new(&settings, &certificates).map_err(|it| (format!("tls: {it}"), None))?;
     Ok(PreparedTls { server, settings: (terms, clients), certificates, ticket_keys })
+}
+
+/// What the servers of an upstream are reached with, known to work.
+#[derive(Debug)]
+pub(crate) struct PreparedClient {
+    pub(crate) upstream: String,
+    pub(crate) settings: ClientSettings,
+    pub(crate) client: TlsClient,
+}
+
+/// A name nobody has: connections are for the name of each server.
+const NOBODY: &str = "server.invalid";
+
+/// The upstreams that are reached encrypted.
+pub(crate) fn prepare_clients(model: &Model, flaws: &mut Vec<Flaw>) -> Vec<PreparedClient> {
+    let mut list = Vec::new();
+    for upstream in &model.upstreams {
+        let Some(tls) = &upstream.tls else { continue };
+        let prepared = client_settings(tls).and_then(|settings| {
+            let client =
+                TlsClient::new(NOBODY, &settings).map_err(|it| (format!("tls: {it}"), None))?;
+            let upstream = upstream.name.clone();
+            Ok(PreparedClient { upstream, settings, client })
+        });
+        match prepared {
+            Ok(prepared) => list.push(prepared),
+            Err((message, _)) => {
+                flaws.push(Flaw::new(format!("upstream \"{}\"", upstream.name), message));
+            }
+        }
+    }
+    list
+}
+
+fn client_settings(tls: &UpstreamTls) -> Result<ClientSettings, Complaint> {
+    let trust = match (tls.verify, &tls.ca) {
+        (Verify::None, _) => Trust::Anything,
+        (Verify::Full, None) => Trust::System,
+        (Verify::Full, Some(ca)) => Trust::pem(read_file(ca)?)
+            .map_err(|why| (format!("tls: {}: {why}", ca.display()), None))?,
+    };
+    let certificate = match &tls.certificate {
+        None => None,
+        Some((cert, key)) => Some(read_certificate(&CertificateFiles {
+            cert: cert.clone(),
+            key: key.clone(),
+            ocsp: None,
+        })?),
+    };
+    Ok(ClientSettings { trust, terms: terms(&tls.terms), certificate, resumption: Reuse::Tickets })
 }
 
 fn terms(terms: &TlsTerms) -> Terms {
@@ -196,6 +246,10 @@ pub(crate) fn tls_paths(model: &Model) -> BTreeSet<PathBuf> {
             // The folder itself, and a file that is never there: for its sake the folder is watched.
             paths.extend([folder.clone(), folder.join("*")]);
         }
+    }
+    for tls in model.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref()) {
+        paths.extend(tls.ca.clone());
+        paths.extend(tls.certificate.iter().flat_map(|(cert, key)| [cert.clone(), key.clone()]));
     }
     paths
 }

@@ -4,7 +4,7 @@ use sluice_net::tls::Certificate;
 
 use super::Supervisor;
 use super::configure::Cause;
-use crate::compile::{prepare_tls, tls_paths};
+use crate::compile::{prepare_clients, prepare_tls, tls_paths};
 use crate::document::ConfigError;
 use crate::flaw::plain;
 use crate::keyring::Change;
@@ -27,6 +27,7 @@ impl Supervisor {
     pub(super) fn read_certificates_again(&mut self) -> Option<Cause> {
         let mut flaws = Vec::new();
         let prepared = prepare_tls(&self.model, &mut flaws);
+        let clients = prepare_clients(&self.model, &mut flaws);
         if !flaws.is_empty() {
             self.status.meters().certificate_failures.increment();
             let error = ConfigError::Unusable(flaws);
@@ -49,6 +50,10 @@ impl Supervisor {
                 }
                 Change::Deeper => deeper = Some(Cause::Asked),
             }
+        }
+        if self.keyring.take_clients(clients) == Change::Applied {
+            self.voice.say("servers are shown and asked for other certificates");
+            self.apply_servers();
         }
         // Files of a folder may have come or gone.
         self.follow_certificates();

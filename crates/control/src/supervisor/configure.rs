@@ -148,9 +148,10 @@ impl Supervisor {
 
     fn assemble(&mut self, prepared: Prepared) -> Snapshot {
         let generation = self.snapshot.generation + 1;
-        let Prepared { actions, tables, tls, access } = prepared;
+        let Prepared { actions, tables, tls, clients, access } = prepared;
         let routes = self.routes(actions, generation);
         let tls = self.encryption(tls);
+        self.keyring.take_clients(clients);
         let access = access.zip(self.estate.log());
         Snapshot {
             generation,

@@ -122,7 +122,8 @@ impl Supervisor {
             self.snapshot.clusters.iter().map(|plan| (plan.name.as_str(), plan)).collect();
         let plan = |upstream: &Cow<'_, Upstream>| {
             let before = before.get(upstream.name.as_str()).copied();
-            cluster_plan(upstream, &places, self.status.meters(), before)
+            let tls = self.keyring.client(&upstream.name);
+            cluster_plan(upstream, (&places, tls), self.status.meters(), before)
         };
         self.upstreams().iter().map(plan).collect()
     }

@@ -256,7 +256,7 @@ pub(super) fn read_tls(fields: &Fields<'_, '_>) -> Option<ListenerTls> {
 }
 
 /// Versions, suites and groups.
-fn read_terms(fields: &Fields<'_, '_>) -> TlsTerms {
+pub(crate) fn read_terms(fields: &Fields<'_, '_>) -> TlsTerms {
     let terms = TlsTerms {
         versions: fields.list("versions", |text| known(text, &TLS_VERSIONS, "version of TLS")),
         suites: fields.list("suites", |text| known(text, &TLS_SUITES, "cipher suite")),

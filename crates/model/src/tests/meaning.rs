@@ -56,6 +56,7 @@ fn defaults_are_filled_in() {
                 address: ServerAddress::Ip("127.0.0.1:9001".parse().unwrap()),
                 weight: 1,
                 role: Role::Primary,
+                scheme: Scheme::Unsaid,
                 max_connections: None,
             }],
             balance: Balance::RoundRobin,
@@ -83,6 +84,7 @@ fn defaults_are_filled_in() {
             panic: Panic::Below(Share(0)),
             breaker: Breaker::default(),
             host: None,
+            tls: None,
         }],
         routes: vec![Route {
             name: "/*".to_owned(),

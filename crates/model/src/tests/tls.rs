@@ -1,4 +1,4 @@
-//! Encrypted listeners: what is filled in, and every kind of problem.
+//! Encrypted listeners and upstreams: what is filled in, and every kind of problem.
 
 use super::toml;
 use crate::*;
@@ -91,4 +91,68 @@ fn problems_have_their_place() {
         assert!(parts.split(" | ").all(|part| said.contains(part)), "{text}\n{said}");
         assert_eq!(problems.list.len(), 1, "{problems}");
     }
+}
+
+fn upstream(text: &str) -> Result<Model, Problems> {
+    toml(&format!(
+        "listener = [{{ address = ':1' }}]\nroute = [{{ proxy = 'a' }}]\n[upstream.a]\n{text}"
+    ))
+}
+
+#[test]
+fn upstreams_are_encrypted_by_address_or_table() {
+    let plain = upstream("servers = 'http://h.test'").unwrap().upstreams.remove(0);
+    assert_eq!((plain.tls, plain.servers[0].scheme), (None, Scheme::Http));
+    for text in ["servers = 'https://h.test'", "servers = 'h.test:443'\ntls = {}"] {
+        let upstream = upstream(text).unwrap().upstreams.remove(0);
+        assert_eq!(upstream.tls, Some(UpstreamTls::default()), "{text}");
+        assert_eq!(upstream.servers[0].address.to_string(), "h.test:443", "{text}");
+    }
+    let text = "servers = 'unix:/x'\ntls = { server_name = 'A.test', ca = 'c', cert = 'me', \
+                versions = '1.3' }";
+    let tls = upstream(text).unwrap().upstreams.remove(0).tls.unwrap();
+    let terms = TlsTerms { versions: vec!["1.3".to_owned()], ..TlsTerms::default() };
+    let expected = UpstreamTls {
+        server_name: Some("a.test".to_owned()),
+        verify: Verify::Full,
+        ca: Some("c".into()),
+        certificate: Some(("me".into(), "me".into())),
+        terms,
+    };
+    assert_eq!(tls, expected);
+    let text = "servers = 'srv:_a._tcp.b.test'\ntls = { verify = 'none', cert = 'c', key = 'k' }";
+    let tls = upstream(text).unwrap().upstreams.remove(0).tls.unwrap();
+    assert_eq!((tls.verify, tls.certificate), (Verify::None, Some(("c".into(), "k".into()))));
+    let model = toml(
+        "listener = [{ address = ':1' }]\n\
+         route = [{ path = '/a', proxy = 'https://h.test' }, { path = '/b', proxy = 'h.test:443' }]",
+    );
+    let upstreams = model.unwrap().upstreams;
+    let names: Vec<_> = upstreams.iter().map(|it| (it.name.as_str(), it.tls.is_some())).collect();
+    assert_eq!(names, [("https://h.test:443", true), ("h.test:443", false)]);
+}
+
+#[test]
+fn problems_of_encrypted_upstreams_have_their_place() {
+    let rows = [
+        ("servers = ['https://a.test', 'b.test:1']", "4:11 some are not"),
+        ("servers = ['https://a.test', 'http://b.test']", "4:11 some are not"),
+        ("servers = 'http://a.test'\ntls = {}", "4:11 some are not"),
+        ("servers = 'unix:/x'\ntls = {}", "4:11 \"unix:/x\" has to be for a name"),
+        ("servers = 'srv:a.test'\ntls = {}", "4:11 \"srv:a.test\" has to be for a name"),
+        ("servers = 'a.test:1'\ntls.key = 'k'", "5:5 without its `cert`"),
+        ("servers = 'a.test:1'\ntls = true", "5:1 is a table"),
+        ("servers = 'a.test:1'\ntls.server_name = 'a b'", "5:19 not a host name"),
+        ("servers = 'ftp://a.test:1'", "4:11 not a scheme"),
+    ];
+    for (text, expected) in rows {
+        let problems = upstream(text).expect_err(text);
+        let (place, part) = expected.split_once(' ').unwrap();
+        let problem = &problems.list[0];
+        assert_eq!(format!("{}:{}", problem.line, problem.column), place, "{text}\n{problems}");
+        assert!(problem.message.contains(part), "{text}\n{problem}");
+    }
+    let warned =
+        upstream("servers = 'https://a.test'\ntls = { verify = 'none', ca = 'c' }").unwrap();
+    assert!(warned.warnings[0].message.contains("`ca` has no effect"));
 }

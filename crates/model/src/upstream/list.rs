@@ -1,6 +1,6 @@
 //! A file that lists servers of an upstream.
 
-use super::server::{SERVER, Server, items, read_server};
+use super::server::{SERVER, Scheme, Server, items, read_server};
 use crate::address::ServerAddress;
 use crate::environment;
 use crate::fields::Fields;
@@ -71,6 +71,11 @@ fn read_list(document: &Node, report: &Report<'_>) -> Vec<Server> {
         if matches!(server.address, ServerAddress::File(_)) {
             let flaw = Flaw::new("a list of servers cannot name another one")
                 .with_help("name both in the `servers` of the upstream");
+            report.error(item.span, flaw);
+        }
+        if server.scheme == Scheme::Https {
+            let flaw = Flaw::new("a list of servers says nothing about encryption")
+                .with_help("leave \"https://\" out, and write tls = {} at the upstream");
             report.error(item.span, flaw);
         }
         Some(server)

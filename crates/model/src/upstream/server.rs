@@ -16,8 +16,33 @@ pub struct Server {
     pub weight: u32,
     /// Whether it is asked always, or only when no other is available.
     pub role: Role,
+    /// What its address says about encryption.
+    pub scheme: Scheme,
     /// Connections to it at once; `None` = those of the upstream's limit.
     pub max_connections: Option<u32>,
+}
+
+/// What the address of a server says about encryption.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheme {
+    /// Nothing.
+    #[default]
+    Unsaid,
+    /// `http://`: there is none.
+    Http,
+    /// `https://`: there is.
+    Https,
+}
+
+impl Scheme {
+    /// Of an address as it is written.
+    pub(crate) fn of(text: &str) -> Self {
+        match text.split_once("://") {
+            Some(("https", _)) => Self::Https,
+            Some(("http", _)) => Self::Http,
+            _ => Self::Unsaid,
+        }
+    }
 }
 
 /// When a server is asked.
@@ -67,7 +92,13 @@ impl Server {
     /// A server of which only the address is said.
     #[must_use]
     pub const fn at(address: ServerAddress) -> Self {
-        Self { address, weight: 1, role: Role::Primary, max_connections: None }
+        Self {
+            address,
+            weight: 1,
+            role: Role::Primary,
+            scheme: Scheme::Unsaid,
+            max_connections: None,
+        }
     }
 
     /// A server of a list, under what is said of the list as a whole.
@@ -112,17 +143,18 @@ pub(super) fn read_server(item: &Node, report: &Report<'_>) -> Option<Server> {
     match &item.value {
         Value::Text(text) => {
             let address = report.accept(item.span, parse_server(&text.value))?;
-            Some(Server::at(address))
+            Some(Server { scheme: Scheme::of(&text.value), ..Server::at(address) })
         }
         _ => {
             let fields = Fields::open(Some(item), item.span, &SERVER, report);
             let weight = fields.integer("weight").and_then(|it| u32::try_from(it).ok());
             let backup = fields.flag("backup").unwrap_or(false);
             let role = if backup { Role::Backup } else { Role::Primary };
+            let scheme = fields.text("address").map_or(Scheme::Unsaid, |it| Scheme::of(it.text));
             let address = fields.parsed("address", parse_server)?;
             let most = fields.integer("max_connections").and_then(|it| u32::try_from(it).ok());
             let weight = weight.unwrap_or(1);
-            Some(Server { address, weight, role, max_connections: most })
+            Some(Server { address, weight, role, scheme, max_connections: most })
         }
     }
 }

@@ -44,7 +44,7 @@ impl Trust {
 }
 
 /// How connections to servers are opened.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ClientSettings {
     /// Whose certificates are believed.
     pub trust: Trust,
@@ -79,6 +79,14 @@ impl ClientSettings {
 pub struct TlsClient {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+}
+
+impl PartialEq for TlsClient {
+    /// Whether connections of the one are as good as those of the other: the same settings, in the same
+    /// place, and the same name.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.config, &other.config) && self.name == other.name
+    }
 }
 
 impl fmt::Debug for TlsClient {

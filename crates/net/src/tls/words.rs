@@ -64,6 +64,26 @@ impl Reason {
         self as usize
     }
 
+    /// In a few words, for a log.
+    #[must_use]
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Self::PlainHttp => "no encryption",
+            Self::NotTls => "the other side does not speak TLS",
+            Self::Closed => "connection closed",
+            Self::TimedOut => "timed out",
+            Self::Version => "no version in common",
+            Self::Suite => "no cipher suite or group in common",
+            Self::Protocol => "no protocol in common",
+            Self::CertificateMissing => "no certificate shown",
+            Self::CertificateRefused => "its certificate is not accepted",
+            Self::Distrusted => "it does not accept our certificate, or wants one",
+            Self::Alert => "refused with a TLS alert",
+            Self::NoCertificate => "no certificate to show",
+            Self::Misbehaved => "a rule of TLS was broken",
+        }
+    }
+
     /// The word for metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {

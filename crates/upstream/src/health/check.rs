@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use sluice_net::tls::TlsClient;
 use sluice_net::{Deadline, now, precise_now, spawn};
 
 use super::order::{Tone, Voice};
@@ -25,6 +26,7 @@ pub(super) type Say = Rc<Voice>;
 pub(super) struct Check {
     pub(super) rule: Arc<CheckRule>,
     pub(super) state: Arc<ServerState>,
+    pub(super) tls: Option<TlsClient>,
     stop: Rc<Stop>,
 }
 
@@ -39,13 +41,14 @@ impl Check {
         let stop = Rc::new(Stop::default());
         let patient = Patient {
             name,
-            question: Question::new(rule, &server.endpoint),
+            question: Question::new(rule, &server.endpoint, server.tls.clone()),
             rule: Arc::clone(rule),
             server: server.clone(),
             say: Rc::clone(say),
         };
         spawn(until_stopped(Rc::clone(&stop), patient.attend()));
-        Self { rule: Arc::clone(rule), state: Arc::clone(&server.state), stop }
+        let tls = server.tls.clone();
+        Self { rule: Arc::clone(rule), state: Arc::clone(&server.state), tls, stop }
     }
 }
 

@@ -6,6 +6,7 @@ use std::io;
 
 use sluice_conn::{Content, Receiver, Reuse, Sender, Upstream};
 use sluice_message::{FaultKind, Method, ResponseHead};
+use sluice_net::tls::{Reason as TlsReason, TlsClient};
 use sluice_net::{Deadline, Elapsed, Endpoint, connect};
 
 use super::rule::{CheckRule, HttpProbe, Probe};
@@ -32,6 +33,8 @@ pub(crate) enum Reason {
     Reset,
     /// The answer breaks the rules.
     Malformed,
+    /// No encryption could be agreed upon.
+    Tls(TlsReason),
     /// A status that was not to come.
     Status(u16),
     /// The content does not hold what it has to.
@@ -49,6 +52,7 @@ impl fmt::Display for Reason {
             Self::Closed => f.write_str("connection closed before the end of the answer"),
             Self::Reset => f.write_str("connection reset"),
             Self::Malformed => f.write_str("malformed answer"),
+            Self::Tls(reason) => write!(f, "TLS handshake failed: {}", reason.phrase()),
             Self::Status(status) => write!(f, "status {status}"),
             Self::Body => f.write_str("body mismatch"),
             Self::Exhausted => f.write_str("no descriptors left to check with"),
@@ -70,11 +74,12 @@ impl From<FaultKind> for Reason {
 #[derive(Debug)]
 pub(crate) struct Question {
     place: Endpoint,
+    tls: Option<TlsClient>,
     request: Vec<u8>,
 }
 
 impl Question {
-    pub(crate) fn new(rule: &CheckRule, server: &Endpoint) -> Self {
+    pub(crate) fn new(rule: &CheckRule, server: &Endpoint, tls: Option<TlsClient>) -> Self {
         let mut place = server.clone();
         if let (Endpoint::Tcp(address), Some(port)) = (&mut place, rule.port) {
             address.set_port(port);
@@ -83,7 +88,7 @@ impl Question {
             Probe::Tcp => Vec::new(),
             Probe::Http(http) => request(http, server),
         };
-        Self { place, request }
+        Self { place, tls, request }
     }
 }
 
@@ -125,6 +130,13 @@ pub(crate) async fn ask(
 async fn attempt(rule: &CheckRule, question: &Question) -> Result<(), Reason> {
     let stream = connect(&question.place).await.map_err(|error| unconnected(&error))?;
     let Probe::Http(probe) = &rule.probe else { return Ok(()) };
+    let stream = match &question.tls {
+        None => stream,
+        Some(tls) => {
+            let done = Box::pin(tls.connect(stream)).await;
+            done.map_err(|error| Reason::Tls(error.reason))?
+        }
+    };
     let (mut receiver, mut sender) = (Receiver::new(), Sender::new());
     let mut upstream = Upstream::new(stream, (&mut receiver, &mut sender), Reuse::Fresh);
     upstream.sender.push(&question.request);

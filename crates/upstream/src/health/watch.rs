@@ -99,8 +99,11 @@ impl Watcher {
             let rule = Arc::new(rule.clone());
             for server in &plan.servers {
                 let key = (plan.name.clone(), server.endpoint.clone());
-                let same =
-                    |check: &Check| check.rule == rule && Arc::ptr_eq(&check.state, &server.state);
+                let same = |check: &Check| {
+                    check.rule == rule
+                        && check.tls == server.tls
+                        && Arc::ptr_eq(&check.state, &server.state)
+                };
                 let check = match before.remove(&key) {
                     Some(check) if same(&check) => check,
                     // What the old rule found stands until the new one finds something else.
