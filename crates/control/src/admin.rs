@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
-    Action, ConnectionLimits, ListenerPlan, Report, Route, RouteTable, Snapshot, TrustedProxies,
+    Action, ConnectionLimits, ListenerPlan, Proof, Report, Route, RouteTable, Snapshot,
+    TrustedProxies,
 };
 use sluice_meter::Meters;
 use sluice_route::{BuildError, PathSpec, RouteSpec, Table};
@@ -46,6 +47,7 @@ impl AdminSite {
             Arc::new(Route {
                 name: page.path.to_owned(),
                 body_limit: 0,
+                proof: Proof::None,
                 admission: None,
                 mirror: None,
                 action: Action::Report(page.report),
@@ -65,6 +67,7 @@ impl AdminSite {
             listeners: listeners.into_iter().collect(),
             clusters: Vec::new(),
             trusted_proxies: TrustedProxies::default(),
+            reserved: Vec::new(),
             cap: None,
             access: None,
         })

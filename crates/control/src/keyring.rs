@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sluice_engine::ListenerTls;
+use sluice_engine::{CertificateFields, ListenerTls};
 use sluice_model::{Listener, SelfSigned};
 use sluice_net::tls::{Certificate, TlsClient};
 use sluice_net::watch::{Watching, watch_files};
@@ -87,7 +87,14 @@ impl Keyring {
                 server
             }
         };
-        Some(ListenerTls { server, timeout, hsts: tls.hsts })
+        let headers = tls.client.as_ref().map(|client| client.headers.clone()).unwrap_or_default();
+        let fields = CertificateFields {
+            subject: headers.subject,
+            names: headers.names,
+            fingerprint: headers.fingerprint,
+            certificate: headers.certificate,
+        };
+        Some(ListenerTls { server, timeout, hsts: tls.hsts, fields })
     }
 
     /// Goes on with the certificate that was made first: whoever has accepted it need not do so again.

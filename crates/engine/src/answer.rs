@@ -68,6 +68,7 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         (Side::Downstream, K::TimedOut) => (408, Level::Silent),
         (Side::Downstream, K::Closed | K::Reset) => (499, Level::Silent),
         (Side::Downstream, K::HeadTooLarge | K::TooManyFields) => (431, Level::Info),
+        (_, K::CertificateRequired) => (403, Level::Info),
         (_, K::NoRoute) => (404, Level::Silent),
         (_, K::MethodNotAllowed) => (405, Level::Silent),
         (_, K::BodyTooLarge) => (413, Level::Info),
@@ -83,7 +84,14 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         | (_, K::ConnectFailed | K::TlsUntrusted | K::TlsFailed | K::Broken) => (500, Level::Error),
     };
     let persistence = match (fault.side, fault.kind) {
-        (_, K::NoRoute | K::MethodNotAllowed | K::Overloaded | K::CircuitOpen)
+        (
+            _,
+            K::NoRoute
+            | K::MethodNotAllowed
+            | K::CertificateRequired
+            | K::Overloaded
+            | K::CircuitOpen,
+        )
         | (Side::Upstream, _) => Persistence::KeepAlive,
         _ => Persistence::Close,
     };
@@ -95,6 +103,7 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
 pub(crate) const fn phrase(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
+        403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
@@ -131,6 +140,7 @@ mod tests {
             (up(FaultKind::ConnectFailed), 502),
             (up(FaultKind::TlsUntrusted), 502),
             (up(FaultKind::TlsFailed), 502),
+            (down(FaultKind::CertificateRequired), 403),
             (up(FaultKind::NoServer), 503),
             (Fault::internal(FaultKind::Exhausted), 503),
             (Fault::internal(FaultKind::Overloaded), 503),

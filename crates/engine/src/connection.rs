@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use sluice_message::{RequestHead, SpaceExhausted};
-use sluice_net::tls::Security;
+use sluice_message::{Fields, RequestHead, SpaceExhausted};
+use sluice_net::tls::{PeerCertificate, Security};
 use sluice_net::{Deadline, Stream};
 
 use crate::activity::LastSeen;
@@ -69,6 +69,21 @@ impl Connection {
     #[inline]
     pub(crate) fn scheme(&self) -> &'static str {
         if self.stream.is_encrypted() { "https" } else { "http" }
+    }
+
+    /// The certificate the client has shown.
+    pub(crate) fn certificate(&self) -> Option<&PeerCertificate> {
+        self.security.as_ref()?.peer_certificate.as_ref()
+    }
+
+    /// Tells the origin of the certificate the client has shown, where that is wanted.
+    #[cold]
+    pub(crate) fn show_certificate(&self, fields: &mut Fields) -> Result<(), SpaceExhausted> {
+        let plan = self.listener.plan();
+        match (self.certificate(), &plan.tls) {
+            (Some(shown), Some(tls)) => tls.fields.push(fields, shown),
+            _ => Ok(()),
+        }
     }
 
     /// Tells the origin of this client, and of nobody else: see [`Introduction`].

@@ -9,7 +9,7 @@ use sluice_message::{
     BodyLength, Expectation, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead,
     TargetForm,
 };
-use sluice_meter::{AccessRecord, RouteMeter, TlsRecord};
+use sluice_meter::{AccessRecord, ClientRecord, RouteMeter, TlsRecord};
 use sluice_net::tls::{Handshake, Security};
 use sluice_net::{now, unix_ms};
 use sluice_route::Match;
@@ -20,7 +20,7 @@ use crate::answer::{Reply, judge, phrase};
 use crate::connection::Connection;
 use crate::forward::client_address;
 use crate::local::{Scope, Worker};
-use crate::{Action, Answer, Redirect, ReportAnswer, Route};
+use crate::{Action, Answer, Proof, Redirect, ReportAnswer, Route};
 
 /// Content of a request that nobody asked for is read up to this size, to keep the connection.
 const DISCARD: u64 = 64 * 1024;
@@ -184,6 +184,9 @@ impl<'e, 'c> Exchange<'e, 'c> {
             && length > route.body_limit
         {
             return Step::Stopped(Fault::downstream(FaultKind::BodyTooLarge).into());
+        }
+        if route.proof == Proof::Certificate && self.connection.certificate().is_none() {
+            return Step::Stopped(Fault::downstream(FaultKind::CertificateRequired).into());
         }
         if let Some(admission) = &route.admission
             && !admission.try_enter(&mut self.ticket)
@@ -452,6 +455,11 @@ fn tls_record(security: &Security) -> TlsRecord<'_> {
         group: security.group.unwrap_or_default(),
         resumed: if security.handshake == Handshake::Resumed { "yes" } else { "no" },
         server_name: security.server_name.as_deref().unwrap_or_default(),
+        client: security.peer_certificate.as_ref().map(|shown| ClientRecord {
+            subject: &shown.subject,
+            names: &shown.names,
+            fingerprint: &shown.fingerprint,
+        }),
     }
 }
 

@@ -13,6 +13,7 @@ mod answer;
 mod burst;
 mod connection;
 mod coroutine;
+mod credentials;
 mod exchange;
 mod fault_log;
 mod forward;
@@ -32,12 +33,13 @@ mod worker;
 pub use adaptive::AdaptiveSettings;
 pub use admission::{Admission, Limit, LimitKind, LimitSettings, Limiter};
 pub use answer::Answer;
+pub use credentials::CertificateFields;
 pub use guard::{ConnectionGuard, ConnectionLimits};
 pub use redirect::{Redirect, RedirectProblem};
 pub use shed::ConnectionCap;
 pub use snapshot::{
-    AccessLog, Action, ListenerPlan, ListenerTls, Mirror, Report, ReportAnswer, Route, RouteTable,
-    Snapshot, TrustedProxies,
+    AccessLog, Action, ListenerPlan, ListenerTls, Mirror, Proof, Report, ReportAnswer, Route,
+    RouteTable, Snapshot, TrustedProxies,
 };
 pub use team::{Inbox, Member, team};
 pub use worker::{Drained, Order, WorkerParts, run_worker};

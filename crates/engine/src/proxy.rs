@@ -18,6 +18,7 @@ use sluice_conn::{Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
 use sluice_message::{BodyLength, Fault, FaultKind, Persistence, Retry};
 use sluice_upstream::{Breaker, Cluster};
 
+use crate::credentials::strip;
 use crate::exchange::{After, AnswerProgress, Exchange, Stop, exhausted};
 use crate::forward::{continue_introduction, set_host};
 use mirror::Outlook;
@@ -102,6 +103,15 @@ impl<'e> Exchange<'e, '_> {
     fn introduce_client(&mut self) -> Result<(), Fault> {
         let trusted = &self.scope.view.snapshot.trusted_proxies;
         let peer = self.connection.peer;
+        let reserved = &self.scope.view.snapshot.reserved;
+        // What a trusted proxy says of its client's certificate is believed where we know nothing.
+        if !reserved.is_empty()
+            && (self.connection.certificate().is_some() || !trusted.contains(peer))
+        {
+            strip(&mut self.request.fields, reserved);
+            let shown = self.connection.show_certificate(&mut self.request.fields);
+            shown.map_err(|_| exhausted())?;
+        }
         let introduced = if !trusted.is_empty() && trusted.contains(peer) {
             continue_introduction(self.request, peer, self.connection.scheme())
         } else {

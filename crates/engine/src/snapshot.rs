@@ -15,7 +15,7 @@ use sluice_upstream::ClusterPlan;
 use sluice_wire::h1::Limits;
 
 use crate::guard::{ConnectionGuard, ConnectionLimits};
-use crate::{Admission, Answer, ConnectionCap, Redirect};
+use crate::{Admission, Answer, CertificateFields, ConnectionCap, Redirect};
 
 /// Everything a worker needs to know of the configuration.
 pub struct Snapshot {
@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub clusters: Vec<Arc<ClusterPlan>>,
     /// Peers whose forwarding fields are believed.
     pub trusted_proxies: TrustedProxies,
+    /// Names of fields that tell origins of clients' certificates: nobody else may use them.
+    pub reserved: Vec<String>,
     /// How many connections there may be while memory is short; `None` where that does not matter.
     pub cap: Option<Arc<ConnectionCap>>,
     /// Log of requests.
@@ -55,6 +57,7 @@ impl Snapshot {
             listeners: Vec::new(),
             clusters: Vec::new(),
             trusted_proxies: TrustedProxies::default(),
+            reserved: Vec::new(),
             cap: None,
             access: None,
         }
@@ -111,6 +114,8 @@ pub struct ListenerTls {
     pub timeout: Duration,
     /// Value of `Strict-Transport-Security` (RFC 6797, 6.1), where it is sent.
     pub hsts: Option<&'static str>,
+    /// What origins are told of certificates of clients.
+    pub fields: CertificateFields,
 }
 
 /// Compiled routes and what they lead to.
@@ -129,6 +134,8 @@ pub struct Route {
     pub name: String,
     /// Largest content of a request, in bytes.
     pub body_limit: u64,
+    /// What clients have to have shown.
+    pub proof: Proof,
     /// Limits on how many requests are under way; most routes have none.
     pub admission: Option<Admission>,
     /// What answers.
@@ -137,6 +144,16 @@ pub struct Route {
     pub mirror: Option<Mirror>,
     /// Counters.
     pub meter: Arc<PerWorker<RouteMeter>>,
+}
+
+/// What clients have to have shown of themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Proof {
+    /// Nothing.
+    #[default]
+    None,
+    /// A certificate, when the connection was encrypted.
+    Certificate,
 }
 
 /// Copies of a route's requests, for another upstream.

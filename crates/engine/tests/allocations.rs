@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
-    Action, Answer, ConnectionGuard, ConnectionLimits, ListenerPlan, Order, Route, RouteTable,
-    Snapshot, WorkerParts, run_worker, team,
+    Action, Answer, ConnectionGuard, ConnectionLimits, ListenerPlan, Order, Proof, Route,
+    RouteTable, Snapshot, WorkerParts, run_worker, team,
 };
 use sluice_meter::Meters;
 use sluice_net::{Binding, Endpoint, LogCounts, LogTarget, LogWriter, mailbox, run};
@@ -66,6 +66,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
         mirror: None,
         name: "hello".into(),
         body_limit: 1024,
+        proof: Proof::None,
         admission: None,
         action: Action::Respond(answer),
         meter: meters.route("hello"),

@@ -82,6 +82,8 @@ pub enum FaultKind {
     Reset,
     /// No route matches.
     NoRoute,
+    /// The route is for clients that have shown a certificate, and this one has not.
+    CertificateRequired,
     /// A route matches but for its method.
     MethodNotAllowed,
     /// The upstream has no server: none configured, or its name resolves to nothing.
@@ -124,6 +126,7 @@ impl FaultKind {
             Self::Closed => "closed",
             Self::Reset => "reset",
             Self::NoRoute => "no_route",
+            Self::CertificateRequired => "certificate_required",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::NoServer => "no_server",
             Self::ConnectFailed => "connect_failed",

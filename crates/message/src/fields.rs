@@ -177,6 +177,14 @@ impl Fields {
         }
     }
 
+    /// Takes every line out whose name is `unwanted`.
+    pub fn remove_named(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
+        let Self { bytes, lines, .. } = self;
+        for line in lines.iter_mut().filter(|line| unwanted(line.name.of(bytes))) {
+            line.id = FieldId::Removed;
+        }
+    }
+
     /// The lines in the order they came, removed ones included (see [`FieldId::Removed`]).
     #[must_use]
     #[inline]

@@ -5,7 +5,7 @@ use sluice_message::{Fault, FaultKind, Side, Syntax};
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 23] = [
+const KINDS: [FaultKind; 24] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -29,6 +29,7 @@ const KINDS: [FaultKind; 23] = [
     FaultKind::ServersBusy,
     FaultKind::TlsUntrusted,
     FaultKind::TlsFailed,
+    FaultKind::CertificateRequired,
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -58,6 +59,7 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::ServersBusy => 20,
         FaultKind::TlsUntrusted => 21,
         FaultKind::TlsFailed => 22,
+        FaultKind::CertificateRequired => 23,
     }
 }
 

@@ -19,7 +19,7 @@ mod upstream;
 mod worker;
 
 pub use access::{
-    AccessFormat, AccessRecord, TemplateError, TemplateProblem, TlsRecord, VARIABLES,
+    AccessFormat, AccessRecord, ClientRecord, TemplateError, TemplateProblem, TlsRecord, VARIABLES,
 };
 pub use concurrency::{ConcurrencyReading, ConcurrencySource};
 pub use counter::{Counter, Gauge, Level, Tally};

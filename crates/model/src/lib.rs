@@ -38,8 +38,8 @@ mod yaml;
 
 pub use address::{Address, ServerAddress};
 pub use listener::{
-    CertificateFiles, ClientCertificates, ClientMode, Limits, Listener, ListenerTimeout,
-    ListenerTls, SelfSigned, TLS_GROUPS, TLS_SUITES, TLS_VERSIONS, TlsTerms,
+    CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Limits, Listener,
+    ListenerTimeout, ListenerTls, SelfSigned, TLS_GROUPS, TLS_SUITES, TLS_VERSIONS, TlsTerms,
 };
 pub use log::{AccessLog, Log};
 pub use mirror::Mirror;
@@ -50,7 +50,7 @@ pub use problem::{Problem, Problems, Severity, Style};
 pub use redact::redacted;
 pub use reference::reference;
 pub use respond::{BodySource, Redirect, Respond};
-pub use route::{Action, Proxy, Route};
+pub use route::{Action, Proof, Proxy, Route};
 pub use schema::schema;
 pub use share::Share;
 pub use source::{Format, Source};

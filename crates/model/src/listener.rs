@@ -16,8 +16,8 @@ use crate::tree::{Node, Value};
 
 pub(crate) use tls::read_terms;
 pub use tls::{
-    CertificateFiles, ClientCertificates, ClientMode, ListenerTls, SelfSigned, TLS_GROUPS,
-    TLS_SUITES, TLS_VERSIONS, TlsTerms,
+    CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, ListenerTls, SelfSigned,
+    TLS_GROUPS, TLS_SUITES, TLS_VERSIONS, TlsTerms,
 };
 use tls::{TLS, read_tls};
 

@@ -46,6 +46,8 @@ pub struct Route {
     pub clients: Vec<IpNet>,
     /// Bytes a request body may have; `None` = any number.
     pub body_limit: Option<u64>,
+    /// Whether clients have to have shown a certificate.
+    pub proof: Proof,
     /// How many of its requests may be under way; `None` = any number.
     pub concurrency: Option<Concurrency>,
     /// What is done with the request.
@@ -72,6 +74,16 @@ pub enum Action {
 pub struct Proxy {
     /// The position of the upstream in `Model::upstreams`.
     pub upstream: usize,
+}
+
+/// What clients have to have shown of themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Proof {
+    /// Nothing.
+    #[default]
+    None,
+    /// A certificate.
+    Certificate,
 }
 
 /// The keys that say what is done; a route has exactly one.
@@ -148,6 +160,13 @@ pub(crate) static ROUTE: Section = Section {
             kind: Kind::Size { min: 0, max: u64::MAX, word: Some("off") },
             preset: Preset::Value("100MiB"),
             doc: "Bytes a request body may have. More is answered with 413.",
+        },
+        Key {
+            name: "client_certificate",
+            kind: Kind::Flag,
+            preset: Preset::Value("false"),
+            doc: "`true` refuses clients that have shown no certificate, with 403. The listener has \
+                  to ask for one: see its `tls.client`.",
         },
         Key {
             name: "concurrency",
@@ -230,6 +249,7 @@ fn read_route(
         cookies: read_matches(fields, "cookie", parse_cookie_name),
         clients: fields.list("client", parse_network),
         body_limit: fields.size("body_limit"),
+        proof: read_proof(fields, listeners),
         concurrency: read_concurrency(fields),
         action: Action::Health,
         mirror: None,
@@ -242,6 +262,24 @@ fn read_route(
     let action = action?;
     check_concurrency(fields, route.concurrency.as_ref(), &action);
     Some(Route { action, mirror, ..route })
+}
+
+fn read_proof(fields: &Fields<'_, '_>, listeners: &[Listener]) -> Proof {
+    if fields.flag("client_certificate") != Some(true) {
+        return Proof::None;
+    }
+    let asks = |it: &Listener| it.tls.as_ref().is_some_and(|tls| tls.client.is_some());
+    let named: Vec<&str> = fields.phrases("listener").iter().map(|it| it.text).collect();
+    let mut own = listeners.iter().filter(|it| named.is_empty() || named.contains(&&*it.name));
+    if let Some(entry) = fields.entry("client_certificate")
+        && !own.any(asks)
+    {
+        let flaw = Flaw::new("no listener of this route asks clients for certificates").with_help(
+            "add to the listener: tls.client = { mode = \"optional\", ca = \"clients.pem\" }",
+        );
+        fields.report.error(entry.span, flaw);
+    }
+    Proof::Certificate
 }
 
 /// An empty list would read as "all", the opposite of what it looks like.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_engine::{
-    AccessLog, Action, ListenerPlan, ListenerTls, Route, RouteTable, Snapshot, TrustedProxies,
+    AccessLog, Action, ListenerPlan, ListenerTls, Proof, Route, RouteTable, Snapshot,
+    TrustedProxies,
 };
 use sluice_model::Model;
 use sluice_net::process::{cpus, monotonic_micros};
@@ -151,6 +152,7 @@ impl Supervisor {
         let Prepared { actions, tables, tls, clients, access } = prepared;
         let routes = self.routes(actions, generation);
         let tls = self.encryption(tls);
+        let reserved = tls.iter().flatten().flat_map(|tls| tls.fields.all().cloned()).collect();
         self.keyring.take_clients(clients);
         let access = access.zip(self.estate.log());
         Snapshot {
@@ -158,6 +160,7 @@ impl Supervisor {
             listeners: self.listeners(tables, tls, &routes),
             clusters: self.clusters(),
             trusted_proxies: TrustedProxies::new(self.model.trusted_proxies.clone()),
+            reserved,
             cap: Some(self.memory.cap()),
             access: access.map(|(format, writer)| AccessLog { format, writer: writer.clone() }),
         }
@@ -180,6 +183,10 @@ impl Supervisor {
             Arc::new(Route {
                 name: route.name.clone(),
                 body_limit: route.body_limit.unwrap_or(u64::MAX),
+                proof: match route.proof {
+                    sluice_model::Proof::None => Proof::None,
+                    sluice_model::Proof::Certificate => Proof::Certificate,
+                },
                 admission: self.limiters.admission(route),
                 action: action(prepared),
                 mirror: route.mirror.as_ref().map(mirror),

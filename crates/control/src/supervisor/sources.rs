@@ -107,6 +107,7 @@ impl Supervisor {
             listeners: self.snapshot.listeners.clone(),
             clusters,
             trusted_proxies: self.snapshot.trusted_proxies.clone(),
+            reserved: self.snapshot.reserved.clone(),
             cap: self.snapshot.cap.clone(),
             access: self.snapshot.access.clone(),
         });

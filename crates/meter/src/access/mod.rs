@@ -9,6 +9,6 @@ mod tests;
 mod variable;
 
 pub use format::AccessFormat;
-pub use record::{AccessRecord, TlsRecord};
+pub use record::{AccessRecord, ClientRecord, TlsRecord};
 pub use template::{TemplateError, TemplateProblem};
 pub use variable::VARIABLES;

@@ -52,4 +52,17 @@ pub struct TlsRecord<'a> {
     pub resumed: &'a str,
     /// The server name the client asked for.
     pub server_name: &'a str,
+    /// The certificate the client has shown; `None` if it has not.
+    pub client: Option<ClientRecord<'a>>,
+}
+
+/// The certificate a client has shown.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientRecord<'a> {
+    /// Its subject.
+    pub subject: &'a str,
+    /// The names it is for.
+    pub names: &'a [String],
+    /// Its SHA-256 digest in hexadecimal digits.
+    pub fingerprint: &'a str,
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde_json::Value;
 use sluice_message::{Method, RequestHead, Version};
 
-use super::{AccessFormat, AccessRecord, TemplateProblem, TlsRecord, VARIABLES};
+use super::{AccessFormat, AccessRecord, ClientRecord, TemplateProblem, TlsRecord, VARIABLES};
 
 fn head(target: &[u8], fields: &[(&[u8], &[u8])]) -> RequestHead {
     let mut head = RequestHead::new();
@@ -86,6 +86,11 @@ fn every_variable_has_its_value() {
         group: "",
         resumed: "yes",
         server_name: "a.example",
+        client: Some(ClientRecord {
+            subject: "CN=a,O=Acme",
+            names: &["a.test".to_owned(), "b.test".to_owned()],
+            fingerprint: "00ff",
+        }),
     };
     let record = AccessRecord { tls: Some(tls), ..record(Some(&head)) };
     let cases = [
@@ -117,6 +122,9 @@ fn every_variable_has_its_value() {
         ("tls.group", "-"),
         ("tls.resumed", "yes"),
         ("tls.server_name", "a.example"),
+        ("tls.client.subject", "CN=a,O=Acme"),
+        ("tls.client.names", "a.test,b.test"),
+        ("tls.client.fingerprint", "00ff"),
         ("fault", "-"),
         ("request.header.X-A", "1, 2"),
         ("request.header.cookie", "k=v"),
@@ -126,7 +134,7 @@ fn every_variable_has_its_value() {
         assert_eq!(templated(&format!("{{{name}}}"), &record), expected, "{name}");
     }
     let plain = AccessRecord { tls: None, ..record };
-    assert_eq!(templated("{scheme} {tls.version} {tls.server_name}", &plain), "http - -");
+    assert_eq!(templated("{scheme} {tls.version} {tls.client.names}", &plain), "http - -");
     for (name, meaning) in VARIABLES {
         let covered = cases.iter().any(|(case, _)| case == name) || name.ends_with("<name>");
         assert!(covered && !meaning.is_empty(), "{name}");

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use sluice_message::{FieldId, RequestHead, Version};
 
 use super::escape::{push_json, push_text};
-use super::record::{AccessRecord, TlsRecord};
+use super::record::{AccessRecord, ClientRecord, TlsRecord};
 use crate::date::Civil;
 use crate::decimal::{push, push_padded};
 
@@ -43,6 +43,9 @@ pub(super) enum Variable {
     TlsGroup,
     TlsResumed,
     TlsServerName,
+    TlsClientSubject,
+    TlsClientNames,
+    TlsClientFingerprint,
     Fault,
 }
 
@@ -96,6 +99,9 @@ variables! {
     "tls.group" TlsGroup "Group the key was agreed upon in";
     "tls.resumed" TlsResumed "Whether a ticket shortened the handshake: yes or no";
     "tls.server_name" TlsServerName "Server name the client asked for in the handshake";
+    "tls.client.subject" TlsClientSubject "Subject of the certificate the client has shown, as in RFC 4514";
+    "tls.client.names" TlsClientNames "DNS names and URIs that certificate is for, joined by commas";
+    "tls.client.fingerprint" TlsClientFingerprint "SHA-256 digest of that certificate, in hexadecimal digits";
     "fault" Fault "Reason of the fault, if there was one";
 }
 
@@ -174,6 +180,14 @@ impl Variable {
             Self::TlsGroup => push_tls(record, style, out, |tls| tls.group),
             Self::TlsResumed => push_tls(record, style, out, |tls| tls.resumed),
             Self::TlsServerName => push_tls(record, style, out, |tls| tls.server_name),
+            Self::TlsClientSubject => push_client(record, style, out, |client| client.subject),
+            Self::TlsClientFingerprint => {
+                push_client(record, style, out, |client| client.fingerprint);
+            }
+            Self::TlsClientNames => {
+                let names = record.tls.and_then(|tls| tls.client).map(|client| client.names);
+                style.push_value(out, names.unwrap_or_default().join(",").as_bytes());
+            }
             Self::Fault => style.push_value(out, record.fault.unwrap_or_default().as_bytes()),
             _ => match record.head {
                 Some(head) => self.write_of_head(head, style, out),
@@ -212,6 +226,15 @@ fn push_tls<'r>(
     value: impl Fn(TlsRecord<'r>) -> &'r str,
 ) {
     style.push_value(out, record.tls.map_or("", value).as_bytes());
+}
+
+fn push_client<'r>(
+    record: &AccessRecord<'r>,
+    style: Style,
+    out: &mut Vec<u8>,
+    value: impl Fn(ClientRecord<'r>) -> &'r str,
+) {
+    push_tls(record, style, out, |tls| tls.client.map_or("", &value));
 }
 
 const fn version(head: &RequestHead) -> &'static [u8] {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::fields::Fields;
+use crate::header::parse_response_field;
 use crate::nearest::suggestion;
 use crate::problem::Flaw;
 use crate::report::Report;
@@ -67,6 +68,21 @@ pub struct ClientCertificates {
     pub mode: ClientMode,
     /// The file with the certificates of the issuers.
     pub ca: PathBuf,
+    /// What origins are told of them.
+    pub headers: CertificateHeaders,
+}
+
+/// Names of the fields that tell origins of a client's certificate; `None` = not sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CertificateHeaders {
+    /// Its subject.
+    pub subject: Option<String>,
+    /// The names it is for.
+    pub names: Option<String>,
+    /// Its SHA-256 digest.
+    pub fingerprint: Option<String>,
+    /// All of it.
+    pub certificate: Option<String>,
 }
 
 /// Whether clients have to show a certificate.
@@ -223,6 +239,44 @@ static CLIENT: Section = Section {
             preset: Preset::Required,
             doc: "The certificates of the issuers that are believed, in PEM.",
         },
+        Key {
+            name: "headers",
+            kind: Kind::Table(&HEADERS),
+            preset: Preset::Absent("origins are told nothing of them"),
+            doc: "Header fields that tell origins of the certificate a client has shown.",
+        },
+    ],
+};
+
+static HEADERS: Section = Section {
+    name: "listener.tls.client.headers",
+    doc: "Names of the header fields that tell origins of the certificate a client has shown. \
+          Whatever clients write under these names goes no further, at any listener.",
+    keys: &[
+        Key {
+            name: "subject",
+            kind: Kind::Text("header name"),
+            preset: Preset::Absent("not sent"),
+            doc: "For its subject, written as in RFC 4514: `CN=jo,O=Acme`.",
+        },
+        Key {
+            name: "names",
+            kind: Kind::Text("header name"),
+            preset: Preset::Absent("not sent"),
+            doc: "For the DNS names and URIs it is for, with commas between them.",
+        },
+        Key {
+            name: "fingerprint",
+            kind: Kind::Text("header name"),
+            preset: Preset::Absent("not sent"),
+            doc: "For its SHA-256 digest in hexadecimal digits.",
+        },
+        Key {
+            name: "certificate",
+            kind: Kind::Text("header name"),
+            preset: Preset::Absent("not sent"),
+            doc: "For all of it, in the form of `Client-Cert` (RFC 9440).",
+        },
     ],
 };
 
@@ -319,6 +373,17 @@ fn read_client(fields: &Fields<'_, '_>) -> Option<ClientCertificates> {
         Some("optional") => ClientMode::Optional,
         _ => ClientMode::Required,
     };
+    let headers = read_headers(&fields.table("headers"));
     let ca = PathBuf::from(fields.text("ca")?.text);
-    Some(ClientCertificates { mode, ca })
+    Some(ClientCertificates { mode, ca, headers })
+}
+
+fn read_headers(fields: &Fields<'_, '_>) -> CertificateHeaders {
+    let name = |key| fields.parsed(key, parse_response_field);
+    CertificateHeaders {
+        subject: name("subject"),
+        names: name("names"),
+        fingerprint: name("fingerprint"),
+        certificate: name("certificate"),
+    }
 }

@@ -97,6 +97,7 @@ fn defaults_are_filled_in() {
             cookies: vec![],
             clients: vec![],
             body_limit: Some(104_857_600),
+            proof: Proof::None,
             concurrency: None,
             action: Action::Proxy(Proxy { upstream: 0 }),
             mirror: None,
@@ -441,6 +442,7 @@ fn routes_arrive() {
             cookies: vec![(text("sid"), ValueMatch::Present)],
             clients: vec!["192.168.0.0/16".parse().unwrap()],
             body_limit: None,
+            proof: Proof::None,
             concurrency: Some(Concurrency {
                 limit: ConcurrencyLimit::Fixed(100),
                 queue: 50,

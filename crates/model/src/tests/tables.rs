@@ -25,7 +25,7 @@ fn table_keys() -> Keys {
 
 /// Opens every section once, with every action.
 const EVERYTHING: &str = "
-    listener = [{ address = ':1', tls = { certificates = [{ cert = 'c' }], client = { ca = 'c' } } }]
+    listener = [{ address = ':1', tls = { certificates = [{ cert = 'c' }], client = { ca = 'c', headers = {} } } }]
     upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {}, tls = {} }
     route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
              { path = '/b', proxy = 'a', concurrency = { adaptive = {} } }, { path = '/c', health = true }]";
@@ -217,6 +217,7 @@ fn every_unknown_key_is_refused_everywhere() {
         "listener = [{ address = ':1', tls = { folder = 'd', zzzzzzz = 1 } }]",
         "listener = [{ address = ':1', tls.certificates = [{ cert = 'c', zzzzzzz = 1 }] }]",
         "listener = [{ address = ':1', tls = { folder = 'd', client = { ca = 'c', zzzzzzz = 1 } } }]",
+        "listener = [{ address = ':1', tls = { folder = 'd', client = { ca = 'c', headers.zzzzzzz = 1 } } }]",
         "upstream.a = { servers = 'h:1', zzzzzzz = 1 }",
         "upstream.a = { servers = [{ address = 'h:1', zzzzzzz = 1 }] }",
         "upstream.a = { servers = 'h:1', hash.zzzzzzz = 1 }",

@@ -46,7 +46,11 @@ fn everything_else_arrives() {
         suites: vec!["TLS_AES_128_GCM_SHA256".to_owned()],
         groups: vec!["X25519".to_owned(), "secp256r1".to_owned()],
     };
-    let client = ClientCertificates { mode: ClientMode::Required, ca: "ca.pem".into() };
+    let client = ClientCertificates {
+        mode: ClientMode::Required,
+        ca: "ca.pem".into(),
+        headers: CertificateHeaders::default(),
+    };
     assert_eq!((tls.terms, tls.client), (terms, Some(client)));
     assert_eq!(
         (tls.self_signed, tls.hsts),
@@ -155,4 +159,31 @@ fn problems_of_encrypted_upstreams_have_their_place() {
     let warned =
         upstream("servers = 'https://a.test'\ntls = { verify = 'none', ca = 'c' }").unwrap();
     assert!(warned.warnings[0].message.contains("`ca` has no effect"));
+}
+
+#[test]
+fn a_route_asks_for_certificates_only_where_a_listener_does() {
+    let text = |client: &str, listener: &str| {
+        format!(
+            "[[listener]]\naddress = ':1'\nname = 'plain'\n\
+             [[listener]]\naddress = ':2'\nname = 'web'\ntls = {{ folder = 'd', {client} }}\n\
+             [[route]]\n{listener}\nrespond = 'x'\nclient_certificate = true\n"
+        )
+    };
+    let client = "client = { ca = 'c', headers = { subject = 'X-Subject' } }";
+    for listener in ["", "listener = 'web'", "listener = ['plain', 'web']"] {
+        let model = toml(&text(client, listener)).unwrap();
+        assert_eq!(model.routes[0].proof, Proof::Certificate, "{listener}");
+        let tls = model.listeners[1].tls.clone().unwrap();
+        assert_eq!(tls.client.unwrap().headers.subject.as_deref(), Some("X-Subject"));
+    }
+    for (client, listener) in [("hsts = 'on'", ""), (client, "listener = 'plain'")] {
+        let problems = toml(&text(client, listener)).unwrap_err();
+        assert_eq!(problems.list.len(), 1, "{problems}");
+        let problem = &problems.list[0];
+        assert!(problem.message.contains("asks clients for certificates"), "{problem}");
+        assert_eq!((problem.line, problem.column), (11, 1), "{problem}");
+    }
+    let forged = "client = { ca = 'c', headers.subject = 'Content-Length' }";
+    assert!(toml(&text(forged, "")).unwrap_err().to_string().contains("written by the server"));
 }

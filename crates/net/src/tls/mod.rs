@@ -3,6 +3,7 @@
 mod certificate;
 mod client;
 mod pace;
+mod peer;
 mod server;
 pub(crate) mod session;
 mod terms;
@@ -13,6 +14,7 @@ mod words;
 
 pub use certificate::{Certificate, fingerprint, has_certificate};
 pub use client::{ClientSettings, Reuse, TlsClient, Trust};
+pub use peer::PeerCertificate;
 pub use server::{ClientCertificates, Handshake, Security, ServerSettings, TlsServer};
 pub use terms::{Terms, groups, suites};
 pub use tickets::TicketKeys;

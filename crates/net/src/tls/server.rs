@@ -13,6 +13,7 @@ use rustls::{Connection, HandshakeKind, ProtocolVersion, ServerConfig, ServerCon
 use super::certificate::{Certificate, Shelf};
 use super::client::roots;
 use super::pace;
+use super::peer::PeerCertificate;
 use super::session::{Broken, Session};
 use super::terms::{Terms, group_name, suite_name};
 use super::tickets::{TicketKeys, Tickets};
@@ -144,8 +145,8 @@ pub struct Security {
     pub protocol: Option<Vec<u8>>,
     /// The server name the client asked for; absent if it named none, and on our own connections.
     pub server_name: Option<String>,
-    /// The certificate the peer has shown, in DER.
-    pub peer_certificate: Option<Vec<u8>>,
+    /// The certificate the peer has shown.
+    pub peer_certificate: Option<PeerCertificate>,
 }
 
 /// How a connection began.
@@ -187,6 +188,6 @@ fn read(session: &Session) -> Security {
         handshake,
         protocol: connection.alpn_protocol().map(<[u8]>::to_vec),
         server_name,
-        peer_certificate: shown.map(|certificate| certificate.as_ref().to_vec()),
+        peer_certificate: shown.map(|certificate| PeerCertificate::new(certificate)),
     }
 }
