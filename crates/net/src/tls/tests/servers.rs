@@ -475,6 +475,51 @@ fn clients_prove_who_they_are_where_they_have_to() {
 }
 
 #[test]
+fn who_a_client_is_stays_known_when_a_ticket_shortens_the_handshake() {
+    let made = made(&["localhost"]);
+    let known = authority("known");
+    let clients = ClientCertificates::Required(known.issuer.clone());
+    let keys = Arc::new(TicketKeys::parse(&"0c".repeat(32)).unwrap());
+    let asking = |clients| {
+        let ticket_keys = Some(Arc::clone(&keys));
+        with(ServerSettings { clients, ticket_keys, ..ServerSettings::default() }, &[&made])
+    };
+    let (strict, open) = (asking(clients), asking(ClientCertificates::Unasked));
+    let shown = known.client.der().to_vec();
+    for version in [Version::Tls13, Version::Tls12] {
+        let client = |certificate| {
+            let settings = ClientSettings {
+                certificate,
+                terms: Terms { versions: vec![version], ..Terms::default() },
+                resumption: Reuse::Tickets,
+                ..ClientSettings::new(Trust::Pem(made.pem.clone()))
+            };
+            TlsClient::new("localhost", &settings).unwrap()
+        };
+        let (somebody, nobody) = (client(Some(known.client.clone())), client(None));
+        let (strict, open, shown) = (strict.clone(), open.clone(), shown.clone());
+        test(strict.clone(), async move |mut pair| {
+            for expected in [Handshake::Full, Handshake::Resumed] {
+                let (near, far) = pair.joined(&somebody).await;
+                send(&far, b"x").await;
+                assert_eq!(receive(&near, 1).await, b"x");
+                let security = far.security().unwrap();
+                assert_eq!(security.handshake, expected, "{version:?}");
+                assert_eq!(security.peer_certificate.unwrap().der, shown);
+            }
+            // A ticket of a server that asks for nothing opens no door where something is asked.
+            pair.server = open;
+            let (near, far) = pair.joined(&nobody).await;
+            send(&far, b"x").await;
+            assert_eq!(receive(&near, 1).await, b"x");
+            pair.server = strict;
+            let (_near, far) = pair.meet(&nobody).await;
+            assert_eq!(far.unwrap_err().reason, Reason::CertificateMissing, "{version:?}");
+        });
+    }
+}
+
+#[test]
 fn a_protocol_is_chosen_or_the_handshake_fails() {
     let made = made(&["localhost"]);
     let speaking = |list: &[&str]| Terms {
