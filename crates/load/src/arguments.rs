@@ -48,6 +48,16 @@ pub struct BenchArguments {
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub pipeline: u32,
+    /// Speak HTTP/2: over TLS as agreed by ALPN, without TLS from the first byte on (h2c)
+    #[arg(long, conflicts_with = "pipeline")]
+    pub http2: bool,
+    /// HTTP/2: requests that may be under way on a connection at once, each a stream
+    #[arg(short = 'm', long, value_name = "N", default_value_t = 1, requires = "http2",
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub streams: u32,
+    /// TLS: let earlier handshakes shorten those of later connections, each client its own
+    #[arg(long, requires = "no_keepalive")]
+    pub resume: bool,
     /// How long an answer, or opening a connection, may take
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub timeout: Duration,
@@ -138,7 +148,7 @@ Exit codes:
   3  the target cannot be reached at all";
 
 /// What suites say themselves, and comparisons have no use for.
-const LOAD: [&str; 27] = [
+const LOAD: [&str; 30] = [
     "connections",
     "threads",
     "requests",
@@ -148,6 +158,9 @@ const LOAD: [&str; 27] = [
     "body_file",
     "no_keepalive",
     "pipeline",
+    "http2",
+    "streams",
+    "resume",
     "timeout",
     "expect_status",
     "expect_body",
@@ -280,6 +293,13 @@ mod tests {
             ("--body a --body-file b http://h/", false),
             ("--ca x --insecure https://h/", false),
             ("--compare a.json", false),
+            ("--http2 -m 100 https://h/", true),
+            ("--http2 --streams 100 http://h/", true),
+            ("--no-keepalive --resume https://h/", true),
+            ("-m 100 https://h/", false),
+            ("--http2 -P 10 https://h/", false),
+            ("--resume https://h/", false),
+            ("--suite gate.toml --http2", false),
         ];
         for (line, good) in rows {
             let parsed = parse(line);

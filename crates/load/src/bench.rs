@@ -7,9 +7,11 @@ use std::time::Duration;
 use sluice_net::Endpoint;
 use sluice_net::process::raise_descriptor_limit;
 use sluice_net::signals::{Signal, watch_signals};
+use sluice_net::tls::{ClientSettings, Reuse};
 
 use crate::arguments::{BenchArguments, Rate};
 use crate::console::{Refusal, UNREACHABLE, print, read, say, threads, trust, write_all};
+use crate::h2::prepare_stream;
 use crate::live;
 use crate::outcome::{Mode, Outcome, Steps};
 use crate::plain;
@@ -19,7 +21,7 @@ use crate::request::{Keepalive, Wish, prepare};
 use crate::run::{Finished, Stopper, run};
 use crate::script::bench as script;
 use crate::suite::{bench_compare, bench_suite};
-use crate::target::Target;
+use crate::target::{Security, Target};
 
 /// Exit code: some requests failed.
 const FAILED: u8 = 1;
@@ -115,35 +117,57 @@ pub(crate) fn plan(arguments: &BenchArguments, url: &str) -> Result<Plan, Refusa
     if keepalive == Keepalive::Off && arguments.pipeline > 1 {
         return Err(Refusal::usage("--pipeline needs connections that stay: leave --no-keepalive"));
     }
+    if keepalive == Keepalive::Off && arguments.streams > 1 {
+        return Err(Refusal::usage("--streams needs connections that stay: leave --no-keepalive"));
+    }
+    if arguments.resume && target.security == Security::Plain {
+        return Err(Refusal::usage("--resume is for TLS: ask for an https:// URL"));
+    }
     let wish = Wish {
         method: arguments.method.clone(),
         headers: arguments.headers.clone(),
         body: body(arguments)?,
         keepalive,
     };
-    let prepared = prepare(&target, &wish).map_err(Refusal::usage)?;
+    let work = match arguments.http2 {
+        true => prepare_stream(&target, &wish).map(|request| Work::Streams(Arc::new(request))),
+        false => prepare(&target, &wish).map(|prepared| Work::Fixed(Arc::new(prepared))),
+    };
+    let work = work.map_err(Refusal::usage)?;
     let endpoints = match &arguments.unix {
         Some(path) => vec![Endpoint::Unix(path.clone())],
         None => target.endpoints().map_err(|message| Refusal { code: UNREACHABLE, message })?,
     };
     let shown = target.text.clone();
-    let place = Place::new(target, endpoints, &trust(arguments)?).map_err(Refusal::usage)?;
+    let place = Place::with(target, endpoints, &encryption(arguments)?).map_err(Refusal::usage)?;
     let mode = mode(arguments);
     let senders = arguments.users.unwrap_or(arguments.connections);
     Ok(Plan {
         shown,
         targets: vec![place],
-        work: Work::Fixed(Arc::new(prepared)),
+        work,
         extent: extent(arguments, &mode),
         mode,
         connections: senders,
         threads: threads(arguments).min(senders),
-        pipeline: arguments.pipeline,
+        pipeline: arguments.pipeline.max(arguments.streams),
         keepalive,
         timeout: arguments.timeout.max(Duration::from_millis(1)),
         warmup: arguments.warmup,
         expected: expected(arguments)?,
     })
+}
+
+/// How connections are encrypted where the URL asks for it.
+fn encryption(arguments: &BenchArguments) -> Result<ClientSettings, Refusal> {
+    let mut settings = ClientSettings::new(trust(arguments)?);
+    if arguments.http2 {
+        settings.terms.protocols = vec![b"h2".to_vec()];
+    }
+    if arguments.resume {
+        settings.resumption = Reuse::Tickets;
+    }
+    Ok(settings)
 }
 
 fn body(arguments: &BenchArguments) -> Result<Option<Vec<u8>>, Refusal> {

@@ -5,20 +5,16 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use sluice_net::{Deadline, Nanos, precise_now};
+use sluice_net::{Nanos, precise_now};
 
 use crate::answer::{After, Answer};
+use crate::claims::{Claims, Ending, contains, wide};
 use crate::link::{Broken, Link};
-use crate::outcome::Mode;
-use crate::request::{Keepalive, Prepared};
+use crate::request::Prepared;
 use crate::source::Failure;
 use crate::tally::Stamp;
-use crate::worker::{Seat, Worker, nanos};
-
-/// Pauses between attempts to connect again: the first, doubled each time, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+use crate::worker::{Worker, nanos};
 
 /// Pipelined requests are written from a buffer of so many bytes at least, if there are so many.
 const BATCH: usize = 64 * 1024;
@@ -56,79 +52,52 @@ impl Batch {
 pub(crate) struct Lane {
     worker: Rc<Worker>,
     batch: Rc<Batch>,
-    seat: Rc<Seat>,
-    deadline: Deadline,
+    claims: Claims,
     link: Option<Link>,
-    /// Requests to be sent.
-    waiting: VecDeque<Stamp>,
     /// Requests sent, or being sent, that have no answer.
     flight: VecDeque<Stamp>,
     /// Bytes of those in flight that are not written.
     unsent: usize,
-    /// Requests this lane may still send, where it has a number of its own.
-    own: u64,
-    /// When this lane begins, from the beginning of the load.
-    delay: Nanos,
     gathered: Vec<u8>,
-    exhausted: bool,
     /// Whether the connection has answered anything.
     answered: bool,
 }
 
-/// What became of a connection.
-enum Ending {
-    /// Everything is sent and answered.
-    Finished,
-    /// The server closed it as announced, or while nothing was asked of it.
-    Closed,
-    /// It broke, or was too slow.
-    Broken(Failure, String),
-}
-
 impl Lane {
-    /// Lane `number` of all lanes of the run, with a connection if it has one already.
-    pub(crate) fn new(
-        worker: Rc<Worker>,
-        batch: Rc<Batch>,
-        number: u32,
-        link: Option<Link>,
-    ) -> Self {
-        let (own, delay) = match worker.plan().mode {
-            Mode::Users { users, requests_each, ramp_seconds } => {
-                (requests_each, start_of(number, users, ramp_seconds))
-            }
-            Mode::Closed | Mode::Open { .. } => (u64::MAX, 0),
-        };
+    /// Lane `number` of all lanes of the run.
+    pub(crate) fn new(worker: Rc<Worker>, batch: Rc<Batch>, number: u32) -> Self {
+        let claims = Claims::new(Rc::clone(&worker), number);
         Self {
             worker,
             batch,
-            seat: Rc::default(),
-            deadline: Deadline::new(),
-            link,
-            waiting: VecDeque::new(),
+            claims,
+            link: None,
             flight: VecDeque::new(),
             unsent: 0,
-            own,
-            delay,
             gathered: Vec::new(),
-            exhausted: false,
             answered: false,
         }
     }
 
+    /// Opens the connection before the load begins.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub(crate) async fn open(&mut self) -> Result<(), String> {
+        self.link = Some(self.claims.open(async |stream| Ok(Link::new(stream))).await?);
+        Ok(())
+    }
+
     /// Sends until nothing is left to send.
     pub(crate) async fn run(mut self) {
-        let start = self.worker.begun().await;
-        let begin = start.saturating_add(self.delay);
-        poll_fn(|cx| self.deadline.poll_at(begin, cx)).await;
+        self.claims.begin().await;
         while self.link.is_some() || self.connect().await {
             match poll_fn(|cx| self.poll_exchange(cx)).await {
                 Ending::Finished => break,
                 Ending::Closed => {
                     self.send_again();
-                    // A server that closes what it accepts must not be asked without a pause.
                     if !std::mem::take(&mut self.answered) {
-                        self.deadline.sleep(PAUSES.0).await;
+                        self.claims.pause().await;
                     }
                 }
                 Ending::Broken(failure, reason) => self.fail(failure, reason),
@@ -139,77 +108,8 @@ impl Lane {
 
     /// Opens the connection again. False if there is nothing left to open it for.
     async fn connect(&mut self) -> bool {
-        let (mut pause, longest) = PAUSES;
-        // In an open loop connections are there before requests are due.
-        let ahead = self.seldom_opens() && self.worker.plan().offered().is_some();
-        loop {
-            if !ahead && !self.claim_one().await {
-                return false;
-            }
-            let error = match self.worker.open(0, &self.deadline).await {
-                Ok(link) => {
-                    self.link = Some(link);
-                    return true;
-                }
-                Err(error) => error,
-            };
-            if !self.claim_one().await {
-                return false;
-            }
-            self.worker.on_refused(&error);
-            self.flight.append(&mut self.waiting);
-            self.fail(Failure::Connect, error);
-            self.deadline.sleep(pause).await;
-            pause = pause.saturating_mul(2).min(longest);
-        }
-    }
-
-    /// Makes sure that a request waits. False if there is none left.
-    async fn claim_one(&mut self) -> bool {
-        if self.waiting.is_empty() {
-            poll_fn(|cx| match self.poll_claim(cx, 1, precise_now()) {
-                Poll::Pending if !self.exhausted => Poll::Pending,
-                _ => Poll::Ready(()),
-            })
-            .await;
-        }
-        !self.waiting.is_empty()
-    }
-
-    fn seldom_opens(&self) -> bool {
-        self.worker.plan().keepalive == Keepalive::On
-    }
-
-    /// Claims up to `room` requests, which then wait.
-    #[inline]
-    fn poll_claim(&mut self, cx: &Context<'_>, room: u32, now: Nanos) -> Poll<()> {
-        if self.exhausted {
-            return Poll::Pending;
-        }
-        if self.worker.plan().offered().is_some() {
-            return match self.worker.poll_due(&self.seat, cx) {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(Some(due)) => {
-                    self.waiting.push_back(Stamp { due, sent: due });
-                    Poll::Ready(())
-                }
-                Poll::Ready(None) => {
-                    self.exhausted = true;
-                    Poll::Pending
-                }
-            };
-        }
-        let room = u32::try_from(self.own).unwrap_or(u32::MAX).min(room);
-        let taken = if room == 0 { 0 } else { self.worker.take(room) };
-        self.own = self.own.saturating_sub(u64::from(taken));
-        if taken == 0 {
-            self.exhausted = true;
-            return Poll::Pending;
-        }
-        for _ in 0..taken {
-            self.waiting.push_back(Stamp { due: now, sent: now });
-        }
-        Poll::Ready(())
+        self.link = self.claims.connect(async |stream| Ok(Link::new(stream))).await;
+        self.link.is_some()
     }
 
     /// Requests that may be claimed now: in a closed loop a whole batch once the last one is
@@ -217,8 +117,8 @@ impl Lane {
     #[inline]
     fn room(&self) -> u32 {
         let plan = self.worker.plan();
-        let depth = if self.seldom_opens() { plan.pipeline } else { 1 };
-        let out = u32::try_from(self.flight.len() + self.waiting.len()).unwrap_or(u32::MAX);
+        let depth = if self.claims.seldom_opens() { plan.pipeline } else { 1 };
+        let out = u32::try_from(self.flight.len() + self.claims.waiting.len()).unwrap_or(u32::MAX);
         match plan.offered() {
             None if out > 0 => 0,
             _ => depth.saturating_sub(out),
@@ -242,9 +142,10 @@ impl Lane {
                 if now == 0 {
                     now = precise_now();
                 }
-                moved |= self.poll_claim(cx, room, now).is_ready();
+                moved |= self.claims.poll_claim(cx, room, now).is_ready();
             }
-            if self.exhausted && self.flight.is_empty() && self.waiting.is_empty() {
+            let idle = self.flight.is_empty() && self.claims.waiting.is_empty();
+            if idle && self.claims.is_exhausted() {
                 return Poll::Ready(Ending::Finished);
             }
             match self.poll_send(cx) {
@@ -257,20 +158,11 @@ impl Lane {
         }
     }
 
-    /// An open loop has to know when a request really goes out; elsewhere it is due when it is sent,
-    /// and has been claimed right before.
-    fn stamped(&self, stamp: Stamp) -> Stamp {
-        match (self.worker.plan().offered(), self.seldom_opens()) {
-            (Some(_), _) => Stamp { sent: precise_now(), ..stamp },
-            _ => stamp,
-        }
-    }
-
     /// Writes what waits. Says whether anything moved.
     #[inline]
     fn poll_send(&mut self, cx: &Context<'_>) -> Result<bool, Broken> {
-        while let Some(stamp) = self.waiting.pop_front() {
-            let stamp = self.stamped(stamp);
+        while let Some(stamp) = self.claims.waiting.pop_front() {
+            let stamp = self.claims.stamped(stamp);
             self.flight.push_back(stamp);
             self.unsent += self.batch.prepared.bytes.len();
         }
@@ -360,14 +252,15 @@ impl Lane {
             }
         }
         self.gathered.clear();
-        if whole && self.seldom_opens() { answer.after } else { After::Close }
+        if whole && self.claims.seldom_opens() { answer.after } else { After::Close }
     }
 
     fn poll_timeout(&self, cx: &Context<'_>) -> Poll<Ending> {
         let Some(oldest) = self.flight.front() else { return Poll::Pending };
         let limit = self.worker.plan().timeout;
         let end = oldest.sent.saturating_add(nanos(limit));
-        self.deadline
+        self.claims
+            .deadline
             .poll_at(end, cx)
             .map(|_| Ending::Broken(Failure::Timeout, format!("no whole answer within {limit:?}")))
     }
@@ -389,8 +282,8 @@ impl Lane {
         self.link = None;
         self.unsent = 0;
         self.gathered.clear();
-        self.flight.append(&mut self.waiting);
-        std::mem::swap(&mut self.flight, &mut self.waiting);
+        self.flight.append(&mut self.claims.waiting);
+        std::mem::swap(&mut self.flight, &mut self.claims.waiting);
     }
 
     /// All that was asked of the connection has failed.
@@ -398,31 +291,6 @@ impl Lane {
         self.link = None;
         self.unsent = 0;
         self.gathered.clear();
-        let tally = &mut *self.worker.tally.borrow_mut();
-        if self.flight.is_empty() {
-            tally.on_trouble(failure);
-        }
-        for stamp in self.flight.drain(..) {
-            if stamp.due >= self.worker.measured_from.get() {
-                tally.on_failure(failure);
-            }
-        }
-        tally.explain(failure, || reason);
+        self.worker.fail(failure, self.flight.drain(..), reason);
     }
-}
-
-/// When a user begins, from the beginning of the ramp: all at equal distances.
-fn start_of(number: u32, users: u64, ramp_seconds: f64) -> Nanos {
-    let ramp = Duration::try_from_secs_f64(ramp_seconds).unwrap_or_default().as_nanos();
-    let start = ramp.saturating_mul(u128::from(number)).checked_div(u128::from(users));
-    u64::try_from(start.unwrap_or(0)).unwrap_or(u64::MAX)
-}
-
-/// Whether `text` stands somewhere in `body`.
-fn contains(body: &[u8], text: &[u8]) -> bool {
-    text.is_empty() || body.windows(text.len()).any(|window| window == text)
-}
-
-fn wide(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

@@ -3,10 +3,12 @@
 mod answer;
 mod arguments;
 mod bench;
+mod claims;
 pub mod compare;
 mod console;
 pub mod environment;
 mod figures;
+pub mod h2;
 pub mod histogram;
 mod lane;
 mod link;

@@ -15,13 +15,19 @@ pub(crate) type Scratch = Vec<u8>;
 /// Room for one read; what came is looked at before more is read.
 const ROOM: usize = 64 * 1024;
 
+/// A connection and the input that makes no sense yet.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    stream: Stream,
+    /// The beginning of a head or a frame.
+    carry: Vec<u8>,
+}
+
 /// A connection and what is known of the answer that is coming in.
 #[derive(Debug)]
 pub(crate) struct Link {
-    stream: Stream,
+    pipe: Pipe,
     reader: AnswerReader,
-    /// Input that makes no sense yet: the beginning of a head.
-    carry: Vec<u8>,
 }
 
 /// Why a connection is of no use any more.
@@ -33,14 +39,9 @@ pub(crate) enum Broken {
     Failed(Failure, String),
 }
 
-impl Link {
-    pub(crate) fn new(stream: Stream) -> Self {
-        Self { stream, reader: AnswerReader::default(), carry: Vec::new() }
-    }
-
-    /// Whether something came in while nothing was asked for, most likely the end.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.stream.is_stale()
+impl Pipe {
+    pub(crate) const fn new(stream: Stream) -> Self {
+        Self { stream, carry: Vec::new() }
     }
 
     /// Reads what has come in behind what was carried over. Says how many bytes are new; 0 is the end.
@@ -70,37 +71,12 @@ impl Link {
         }
     }
 
-    /// The next answer in `input`.
-    #[inline]
-    pub(crate) fn next_answer(
-        &mut self,
-        input: &[u8],
-        method: Method,
-        judge: &mut Judge,
-        gathered: Option<&mut Vec<u8>>,
-    ) -> Result<Found, Broken> {
-        let found = self.reader.read(input, method, judge, gathered);
-        found.map_err(|kind| Broken::Failed(Failure::Protocol, in_words(kind, input)))
-    }
-
     /// Keeps input for the next read.
     #[inline]
     pub(crate) fn carry(&mut self, rest: &[u8]) {
         if !rest.is_empty() {
             self.carry.extend_from_slice(rest);
         }
-    }
-
-    /// The server closed its side: the end of an answer, or of everything.
-    pub(crate) fn on_end(&mut self, carried: usize) -> Result<Answer, Broken> {
-        let begun = self.reader.has_begun() || carried > 0;
-        self.reader.on_end().map_err(|_| match begun {
-            true => {
-                let what = "the server closed the connection in the middle of an answer";
-                Broken::Failed(Failure::Read, what.to_owned())
-            }
-            false => Broken::Ended,
-        })
     }
 
     /// Writes some of `bytes`.
@@ -114,6 +90,68 @@ impl Link {
         Poll::Ready(
             written.map_err(|error: io::Error| Broken::Failed(Failure::Write, error.to_string())),
         )
+    }
+}
+
+impl Link {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self { pipe: Pipe::new(stream), reader: AnswerReader::default() }
+    }
+
+    /// Whether something came in while nothing was asked for, most likely the end.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.pipe.stream.is_stale()
+    }
+
+    /// [`Pipe::poll_read`].
+    #[inline]
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &Context<'_>,
+        scratch: &mut Scratch,
+    ) -> Poll<Result<usize, Broken>> {
+        self.pipe.poll_read(cx, scratch)
+    }
+
+    /// [`Pipe::poll_write`].
+    #[inline]
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, Broken>> {
+        self.pipe.poll_write(cx, bytes)
+    }
+
+    /// [`Pipe::carry`].
+    #[inline]
+    pub(crate) fn carry(&mut self, rest: &[u8]) {
+        self.pipe.carry(rest);
+    }
+
+    /// The next answer in `input`.
+    #[inline]
+    pub(crate) fn next_answer(
+        &mut self,
+        input: &[u8],
+        method: Method,
+        judge: &mut Judge,
+        gathered: Option<&mut Vec<u8>>,
+    ) -> Result<Found, Broken> {
+        let found = self.reader.read(input, method, judge, gathered);
+        found.map_err(|kind| Broken::Failed(Failure::Protocol, in_words(kind, input)))
+    }
+
+    /// The server closed its side: the end of an answer, or of everything.
+    pub(crate) fn on_end(&mut self, carried: usize) -> Result<Answer, Broken> {
+        let begun = self.reader.has_begun() || carried > 0;
+        self.reader.on_end().map_err(|_| match begun {
+            true => {
+                let what = "the server closed the connection in the middle of an answer";
+                Broken::Failed(Failure::Read, what.to_owned())
+            }
+            false => Broken::Ended,
+        })
     }
 }
 

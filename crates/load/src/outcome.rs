@@ -73,8 +73,43 @@ pub struct Outcome {
     pub client_saturated: bool,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
-    /// Smallest and largest whole reply in bytes.
+    /// Smallest and largest whole reply in bytes; over HTTP/2 with the frames around it.
     pub reply_bytes: Option<(u64, u64)>,
+    /// What was spoken, like `HTTP/2`; absent in files of earlier versions.
+    #[serde(default)]
+    pub protocol: Option<String>,
+    /// Requests that might be under way on one connection at once, as streams of HTTP/2.
+    #[serde(default = "one")]
+    pub streams: u32,
+    /// Streams the server allowed on a connection, where it said so.
+    #[serde(default)]
+    pub streams_allowed: Option<u32>,
+    /// How connections were encrypted; absent if they were not.
+    #[serde(default)]
+    pub tls: Option<TlsFigures>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// What was agreed upon, and the handshakes of the connections that were opened while measuring.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+pub struct TlsFigures {
+    /// The version of TLS, like `1.3`.
+    pub version: String,
+    /// The cipher suite as IANA writes it.
+    pub suite: String,
+    /// The group the key was agreed upon in, if it was.
+    pub group: Option<String>,
+    /// Handshakes with everything.
+    pub full_handshakes: u64,
+    /// Handshakes that an earlier one shortened.
+    pub resumed_handshakes: u64,
+    /// Full handshakes per second.
+    pub full_rate: f64,
+    /// Shortened handshakes per second.
+    pub resumed_rate: f64,
 }
 
 /// Failed requests and connections by kind.

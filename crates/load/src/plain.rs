@@ -69,8 +69,9 @@ fn totals(outcome: &Outcome) -> String {
         (_, Some(true)) => text.push_str(", sustained"),
         _ => {}
     }
+    text.push_str(&format!("\n{}", spoken(outcome)));
     text.push_str(&format!(
-        "\n{:<12}{} answered, {} failed\n",
+        "{:<12}{} answered, {} failed\n",
         "Requests",
         count(outcome.responses),
         count(outcome.requests.saturating_sub(outcome.responses)),
@@ -83,6 +84,29 @@ fn totals(outcome: &Outcome) -> String {
         outcome.statuses.iter().map(|(code, times)| format!("{code}: {}", count(*times))).collect();
     if !statuses.is_empty() {
         text.push_str(&format!("{:<12}{}\n", "Status", statuses.join(", ")));
+    }
+    text
+}
+
+/// Protocol and encryption, as far as they are known.
+fn spoken(outcome: &Outcome) -> String {
+    let Some(protocol) = &outcome.protocol else { return String::new() };
+    let mut text = format!("{:<12}{protocol}", "Protocol");
+    if protocol == "HTTP/2" {
+        text.push_str(&format!(", {} per connection", several(outcome.streams, "stream")));
+    }
+    let Some(tls) = &outcome.tls else { return text + "\n" };
+    let group = tls.group.as_ref().map_or_else(String::new, |group| format!(", {group}"));
+    text.push_str(&format!(", TLS {} ({}{group})\n", tls.version, tls.suite));
+    if tls.full_handshakes + tls.resumed_handshakes > 0 {
+        text.push_str(&format!(
+            "{:<12}{} full ({}/s), {} resumed ({}/s)\n",
+            "Handshakes",
+            count(tls.full_handshakes),
+            rate(tls.full_rate),
+            count(tls.resumed_handshakes),
+            rate(tls.resumed_rate),
+        ));
     }
     text
 }
@@ -135,6 +159,9 @@ fn remarks(outcome: &Outcome) -> Vec<&'static str> {
         remarks.push(
             "a thread of the load generator was busy all the time: it may be what was measured.",
         );
+    }
+    if outcome.streams_allowed.is_some_and(|most| most < outcome.streams) {
+        remarks.push("the server allows fewer streams on a connection than were asked for.");
     }
     match (outcome.interrupted, outcome.seconds > 0.0) {
         (true, true) => remarks.push("the run was interrupted; the figures are those until then."),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_net::Endpoint;
-use sluice_net::tls::{ClientSettings, TlsClient, Trust};
+use sluice_net::tls::{ClientSettings, Reuse, TlsClient, Trust};
 
+use crate::h2::StreamRequest;
 use crate::outcome::Mode;
 use crate::request::{Keepalive, Prepared};
 use crate::source::Requests;
@@ -29,7 +30,7 @@ pub struct Plan {
     pub connections: u32,
     /// Threads.
     pub threads: u32,
-    /// Requests that may be on a connection at once.
+    /// Requests that may be on a connection at once: pipelined, or streams of HTTP/2.
     pub pipeline: u32,
     /// Whether connections serve more than one request.
     pub keepalive: Keepalive,
@@ -50,6 +51,8 @@ pub struct Place {
     pub endpoints: Vec<Endpoint>,
     /// How connections to it are encrypted; absent if they are not.
     pub tls: Option<TlsClient>,
+    /// Whether handshakes are shortened.
+    pub resumption: Reuse,
 }
 
 impl Place {
@@ -58,14 +61,29 @@ impl Place {
     /// # Errors
     /// The URL asks for encryption, and the certificates to trust cannot be had, in words.
     pub fn new(target: Target, endpoints: Vec<Endpoint>, trust: &Trust) -> Result<Self, String> {
+        Self::with(target, endpoints, &ClientSettings::new(trust.clone()))
+    }
+
+    /// A place at these addresses, encrypted like this if its URL asks for encryption.
+    ///
+    /// # Errors
+    /// The certificates to trust cannot be had, in words.
+    pub fn with(
+        target: Target,
+        endpoints: Vec<Endpoint>,
+        settings: &ClientSettings,
+    ) -> Result<Self, String> {
         let tls = match target.security {
             Security::Plain => None,
-            Security::Tls => {
-                let settings = ClientSettings::new(trust.clone());
-                Some(TlsClient::new(&target.host, &settings)?)
-            }
+            Security::Tls => Some(TlsClient::new(&target.host, settings)?),
         };
-        Ok(Self { target, endpoints, tls })
+        Ok(Self { target, endpoints, tls, resumption: settings.resumption })
+    }
+
+    /// How one of many clients encrypts, where each keeps what shortens its next handshake.
+    pub(crate) fn tls_with_own_tickets(&self) -> Option<TlsClient> {
+        let tls = self.tls.as_ref().filter(|_| self.resumption == Reuse::Tickets)?;
+        Some(tls.with_own_tickets())
     }
 }
 
@@ -74,6 +92,8 @@ impl Place {
 pub enum Work {
     /// One request, again and again.
     Fixed(Arc<Prepared>),
+    /// One request, again and again, over HTTP/2.
+    Streams(Arc<StreamRequest>),
     /// What a script says.
     Scripted(Arc<dyn Requests>),
 }
@@ -82,6 +102,7 @@ impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(prepared) => f.debug_tuple("Fixed").field(prepared).finish(),
+            Self::Streams(request) => f.debug_tuple("Streams").field(request).finish(),
             Self::Scripted(_) => f.write_str("Scripted"),
         }
     }
@@ -167,6 +188,33 @@ impl Plan {
         match self.mode {
             Mode::Users { users, .. } => u32::try_from(users).unwrap_or(u32::MAX),
             Mode::Closed | Mode::Open { .. } => self.connections,
+        }
+    }
+
+    /// What is spoken, as reports say it.
+    #[must_use]
+    pub const fn protocol(&self) -> &'static str {
+        match self.work {
+            Work::Streams(_) => "HTTP/2",
+            Work::Fixed(_) | Work::Scripted(_) => "HTTP/1.1",
+        }
+    }
+
+    /// Pipelined requests of one connection; 1 where there is no such thing.
+    #[must_use]
+    pub const fn pipelining(&self) -> u32 {
+        match self.work {
+            Work::Streams(_) => 1,
+            Work::Fixed(_) | Work::Scripted(_) => self.pipeline,
+        }
+    }
+
+    /// Streams of one connection; 1 where there is no such thing.
+    #[must_use]
+    pub const fn streams(&self) -> u32 {
+        match self.work {
+            Work::Streams(_) => self.pipeline,
+            Work::Fixed(_) | Work::Scripted(_) => 1,
         }
     }
 

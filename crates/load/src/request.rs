@@ -40,11 +40,27 @@ pub struct Prepared {
 /// Lines that decide where a message ends: ours to write, since two of them mean two things.
 const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
 
-/// Makes a request to `target`.
+/// What was wished for, checked.
+pub(crate) struct Asked<'w> {
+    pub(crate) method: &'w str,
+    /// Names and values.
+    pub(crate) headers: Vec<(&'w str, &'w str)>,
+    /// The body's length in bytes, where it is to be said.
+    pub(crate) length: Option<usize>,
+}
+
+impl Asked<'_> {
+    /// Whether there is a header of this name.
+    pub(crate) fn has(&self, wanted: &str) -> bool {
+        self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+    }
+}
+
+/// Checks a wish.
 ///
 /// # Errors
 /// A method or header that cannot be sent, in words for whoever typed it.
-pub fn prepare(target: &Target, wish: &Wish) -> Result<Prepared, String> {
+pub(crate) fn asked(wish: &Wish) -> Result<Asked<'_>, String> {
     let method = match (wish.method.as_str(), &wish.body) {
         ("", None) => "GET",
         ("", Some(_)) => "POST",
@@ -57,30 +73,38 @@ pub fn prepare(target: &Target, wish: &Wish) -> Result<Prepared, String> {
         return Err("CONNECT opens tunnels; it cannot be measured".to_owned());
     }
     let headers = wish.headers.iter().map(|line| header(line)).collect::<Result<Vec<_>, _>>()?;
-    let has = |wanted: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
-    let mut text = format!("{method} {} HTTP/1.1\r\n", target.path);
-    if !has("host") {
-        text.push_str(&format!("Host: {}\r\n", target.authority));
-    }
-    if let Some(credentials) = target.credentials.as_ref().filter(|_| !has("authorization")) {
-        text.push_str(&format!("Authorization: Basic {}\r\n", STANDARD.encode(credentials)));
-    }
-    for (name, value) in &headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
-    }
     // RFC 9110, 8.6: methods that mean a body say its length even if there is none.
     let means_body = matches!(method, "POST" | "PUT" | "PATCH");
-    if wish.body.is_some() || means_body {
-        let length = wish.body.as_ref().map_or(0, Vec::len);
+    let length = wish.body.as_ref().map(Vec::len).or(means_body.then_some(0));
+    Ok(Asked { method, headers, length })
+}
+
+/// Makes a request to `target`.
+///
+/// # Errors
+/// A method or header that cannot be sent, in words for whoever typed it.
+pub fn prepare(target: &Target, wish: &Wish) -> Result<Prepared, String> {
+    let asked = asked(wish)?;
+    let mut text = format!("{} {} HTTP/1.1\r\n", asked.method, target.path);
+    if !asked.has("host") {
+        text.push_str(&format!("Host: {}\r\n", target.authority));
+    }
+    if let Some(credentials) = target.credentials.as_ref().filter(|_| !asked.has("authorization")) {
+        text.push_str(&format!("Authorization: Basic {}\r\n", STANDARD.encode(credentials)));
+    }
+    for (name, value) in &asked.headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if let Some(length) = asked.length {
         text.push_str(&format!("Content-Length: {length}\r\n"));
     }
-    if wish.keepalive == Keepalive::Off && !has("connection") {
+    if wish.keepalive == Keepalive::Off && !asked.has("connection") {
         text.push_str("Connection: close\r\n");
     }
     text.push_str("\r\n");
     let mut bytes = text.into_bytes();
     bytes.extend_from_slice(wish.body.as_deref().unwrap_or_default());
-    Ok(Prepared { method: Method::of(method.as_bytes()), bytes })
+    Ok(Prepared { method: Method::of(asked.method.as_bytes()), bytes })
 }
 
 /// Name and value of a typed header line.

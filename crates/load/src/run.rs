@@ -9,7 +9,7 @@ use sluice_net::{Mailbox, Nanos, Post, mailbox, precise_now};
 
 use crate::figures::float;
 use crate::histogram::Histogram;
-use crate::outcome::{Outcome, Second};
+use crate::outcome::{Outcome, Second, TlsFigures};
 use crate::plan::Plan;
 use crate::tally::Tally;
 use crate::thread::{Order, serve};
@@ -397,7 +397,7 @@ impl Conductor {
             mode: plan.mode.clone(),
             connections: plan.lanes(),
             threads: plan.threads,
-            pipeline: plan.pipeline,
+            pipeline: plan.pipelining(),
             started_unix_ms: begun.unix_ms,
             seconds,
             requests: total.requests,
@@ -415,6 +415,18 @@ impl Conductor {
             client_saturated: self.busiest.as_secs_f64() > SATURATED * seconds && seconds > 0.0,
             interrupted: self.interrupted,
             reply_bytes: (total.responses > 0).then_some(total.sizes),
+            protocol: Some(plan.protocol().to_owned()),
+            streams: plan.streams(),
+            streams_allowed: self.shared.allowed.get().copied().filter(|most| *most < u32::MAX),
+            tls: self.shared.agreed.get().map(|security| TlsFigures {
+                version: security.version.name().to_owned(),
+                suite: security.suite.to_owned(),
+                group: security.group.map(str::to_owned),
+                full_handshakes: total.handshakes.0,
+                resumed_handshakes: total.handshakes.1,
+                full_rate: per_second(total.handshakes.0),
+                resumed_rate: per_second(total.handshakes.1),
+            }),
         };
         Finished { outcome, reasons: self.total.reasons }
     }

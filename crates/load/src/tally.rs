@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sluice_net::Nanos;
+use sluice_net::tls::Handshake;
 
 use crate::histogram::Histogram;
 use crate::outcome::{Errors, Mode};
@@ -31,6 +32,8 @@ pub struct Tally {
     pub latency: Histogram,
     /// From the moment it was sent; only where those differ.
     pub uncorrected: Option<Histogram>,
+    /// Handshakes of encrypted connections, with everything and shortened.
+    pub handshakes: (u64, u64),
     /// What the first failures said, by kind.
     pub reasons: BTreeMap<&'static str, String>,
     /// Answers by status code.
@@ -59,6 +62,7 @@ impl Tally {
             sizes: (u64::MAX, 0),
             latency: Histogram::new(),
             uncorrected: matches!(mode, Mode::Open { .. }).then(Histogram::new),
+            handshakes: (0, 0),
             reasons: BTreeMap::new(),
             codes: vec![0; CODES],
         }
@@ -90,6 +94,14 @@ impl Tally {
         *self.counter(failure) += 1;
     }
 
+    /// Counts an encrypted connection that was opened.
+    pub const fn on_handshake(&mut self, handshake: Handshake) {
+        match handshake {
+            Handshake::Full => self.handshakes.0 += 1,
+            Handshake::Resumed => self.handshakes.1 += 1,
+        }
+    }
+
     /// Keeps the reason if it is the first of its kind.
     pub fn explain(&mut self, failure: Failure, reason: impl FnOnce() -> String) {
         self.reasons.entry(name(failure)).or_insert_with(reason);
@@ -117,6 +129,8 @@ impl Tally {
         if let (Some(mine), Some(theirs)) = (&mut self.uncorrected, &other.uncorrected) {
             mine.add(theirs);
         }
+        self.handshakes.0 += other.handshakes.0;
+        self.handshakes.1 += other.handshakes.1;
         for (kind, reason) in &other.reasons {
             self.reasons.entry(kind).or_insert_with(|| reason.clone());
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use sluice_net::process::thread_cpu;
 use sluice_net::{Deadline, Mailbox, Nanos, Post, precise_now, spawn, wake_on_time};
 
+use crate::h2::{StreamLane, StreamRequest};
 use crate::lane::{Batch, Lane};
 use crate::outcome::Mode;
 use crate::plan::Work;
@@ -75,28 +76,63 @@ async fn prepare(worker: &Rc<Worker>) {
     let plan = worker.plan();
     let mine =
         (0..plan.lanes()).filter(|lane| lane.checked_rem(plan.threads) == Some(worker.number));
-    match &plan.work {
+    let sent = match &plan.work {
         Work::Fixed(prepared) => {
-            let batch = Rc::new(Batch::new(Arc::clone(prepared), plan.pipeline));
-            let users = matches!(plan.mode, Mode::Users { .. });
-            if users || plan.keepalive == Keepalive::Off {
-                for number in mine {
-                    start_lane(
-                        worker,
-                        Lane::new(Rc::clone(worker), Rc::clone(&batch), number, None),
-                    );
-                }
-            } else {
-                open_all(worker, &batch, mine.collect()).await;
-            }
+            Sent::Batch(Rc::new(Batch::new(Arc::clone(prepared), plan.pipeline)))
         }
-        Work::Scripted(requests) => start_scripts(worker, requests, mine.collect()).await,
+        Work::Streams(request) => Sent::Streams(Arc::clone(request)),
+        Work::Scripted(requests) => return start_scripts(worker, requests, mine.collect()).await,
+    };
+    let users = matches!(plan.mode, Mode::Users { .. });
+    if users || plan.keepalive == Keepalive::Off {
+        mine.for_each(|number| sent.lane(worker, number).start(worker));
+    } else {
+        open_all(worker, &sent, mine.collect()).await;
     }
 }
 
-fn start_lane(worker: &Rc<Worker>, lane: Lane) {
-    worker.add_lane();
-    spawn(lane.run());
+/// What all lanes of a thread send.
+#[derive(Clone)]
+enum Sent {
+    Batch(Rc<Batch>),
+    Streams(Arc<StreamRequest>),
+}
+
+impl Sent {
+    fn lane(&self, worker: &Rc<Worker>, number: u32) -> AnyLane {
+        let worker = Rc::clone(worker);
+        match self {
+            Self::Batch(batch) => {
+                AnyLane::Batch(Box::new(Lane::new(worker, Rc::clone(batch), number)))
+            }
+            Self::Streams(request) => {
+                AnyLane::Streams(Box::new(StreamLane::new(worker, Arc::clone(request), number)))
+            }
+        }
+    }
+}
+
+/// A lane of any protocol.
+enum AnyLane {
+    Batch(Box<Lane>),
+    Streams(Box<StreamLane>),
+}
+
+impl AnyLane {
+    async fn open(&mut self) -> Result<(), String> {
+        match self {
+            Self::Batch(lane) => lane.open().await,
+            Self::Streams(lane) => lane.open().await,
+        }
+    }
+
+    fn start(self, worker: &Worker) {
+        worker.add_lane();
+        match self {
+            Self::Batch(lane) => spawn(lane.run()),
+            Self::Streams(lane) => spawn(lane.run()),
+        }
+    }
 }
 
 async fn start_scripts(worker: &Rc<Worker>, requests: &Arc<dyn Requests>, lanes: Vec<u32>) {
@@ -118,32 +154,28 @@ async fn start_scripts(worker: &Rc<Worker>, requests: &Arc<dyn Requests>, lanes:
     }
 }
 
-async fn open_all(worker: &Rc<Worker>, batch: &Rc<Batch>, lanes: Vec<u32>) {
+async fn open_all(worker: &Rc<Worker>, sent: &Sent, lanes: Vec<u32>) {
     let lanes = Rc::new(Cell::new(lanes));
     let openers = Rc::new(Cell::new(0_u32));
     for _ in 0..OPENERS {
         openers.set(openers.get() + 1);
-        let (worker, batch) = (Rc::clone(worker), Rc::clone(batch));
+        let (worker, sent) = (Rc::clone(worker), sent.clone());
         let (lanes, openers) = (Rc::clone(&lanes), Rc::clone(&openers));
         // A lane of its own until it has opened its share: the thread is not empty meanwhile.
         worker.add_lane();
         spawn(async move {
-            let deadline = Deadline::new();
             while let Some(number) = next(&lanes) {
-                let link = match worker.open(0, &deadline).await {
-                    Ok(link) => {
-                        worker.tell(News::Opened(1));
-                        Some(link)
-                    }
+                let mut lane = sent.lane(&worker, number);
+                match lane.open().await {
+                    Ok(()) => worker.tell(News::Opened(1)),
                     Err(reason) => {
                         worker.on_refused(&reason);
                         let tally = &mut *worker.tally.borrow_mut();
                         tally.on_trouble(Failure::Connect);
                         tally.explain(Failure::Connect, || reason);
-                        None
                     }
-                };
-                start_lane(&worker, Lane::new(Rc::clone(&worker), Rc::clone(&batch), number, link));
+                }
+                lane.start(&worker);
             }
             openers.set(openers.get() - 1);
             worker.remove_lane();

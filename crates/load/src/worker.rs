@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sluice_net::tls::{HandshakeError, Reason, TlsClient};
+use sluice_message::{Fields, ResponseHead};
+use sluice_net::tls::{HandshakeError, Reason, Security, TlsClient};
 use sluice_net::{Deadline, Endpoint, Nanos, Post, Stream, connect, precise_now, wake_all};
 
 use crate::answer::Judge;
@@ -18,7 +19,8 @@ use crate::link::{Link, Scratch};
 use crate::outcome::Mode;
 use crate::pace::Schedule;
 use crate::plan::Plan;
-use crate::tally::Tally;
+use crate::source::Failure;
+use crate::tally::{Stamp, Tally};
 
 /// Requests that a thread takes from the common quota at once, at most.
 const SHARE: u64 = 1024;
@@ -31,6 +33,10 @@ pub(crate) struct Shared {
     left: AtomicU64,
     /// Whether any connection was ever opened.
     connected: AtomicBool,
+    /// What was agreed upon on the first encrypted connection.
+    pub(crate) agreed: OnceLock<Security>,
+    /// Streams a server of HTTP/2 allowed on the first connection.
+    pub(crate) allowed: OnceLock<u32>,
     /// Which address of each place answered last.
     preferred: Vec<AtomicUsize>,
 }
@@ -39,7 +45,14 @@ impl Shared {
     pub(crate) fn new(plan: Plan) -> Self {
         let left = AtomicU64::new(plan.extent.requests.unwrap_or(u64::MAX));
         let preferred = plan.targets.iter().map(|_| AtomicUsize::new(0)).collect();
-        Self { plan, left, connected: AtomicBool::new(false), preferred }
+        Self {
+            plan,
+            left,
+            connected: AtomicBool::new(false),
+            agreed: OnceLock::new(),
+            allowed: OnceLock::new(),
+            preferred,
+        }
     }
 
     /// Whether any connection was ever opened.
@@ -68,6 +81,8 @@ pub(crate) struct Worker {
     pub(crate) scratch: RefCell<Scratch>,
     /// Judges answers of a fixed request.
     pub(crate) judge: RefCell<Judge>,
+    /// Where heads and trailers of HTTP/2 come in.
+    pub(crate) sheet: RefCell<(ResponseHead, Fields)>,
     /// When the load begins; 0 before that is known.
     start: Cell<Nanos>,
     /// Requests due before this are warm-up.
@@ -138,6 +153,7 @@ impl Worker {
             tally: RefCell::new(tally),
             scratch: RefCell::default(),
             judge: RefCell::default(),
+            sheet: RefCell::default(),
             start: Cell::new(0),
             measured_from: Cell::new(Nanos::MAX),
             end: Cell::new(Nanos::MAX),
@@ -362,23 +378,39 @@ impl Worker {
     /// # Errors
     /// Why none answers, in words.
     pub(crate) async fn open(&self, place: usize, deadline: &Deadline) -> Result<Link, String> {
+        self.open_as((place, None), deadline, async |stream| Ok(Link::new(stream))).await
+    }
+
+    /// The same for whoever encrypts in another way than the place says, or makes something else of
+    /// the connection; `link` may still find out that the server will not do.
+    ///
+    /// # Errors
+    /// Why none answers, in words.
+    pub(crate) async fn open_as<L>(
+        &self,
+        (place, tls): (usize, Option<&TlsClient>),
+        deadline: &Deadline,
+        link: impl AsyncFn(Stream) -> io::Result<L>,
+    ) -> Result<L, String> {
         let plan = self.plan();
         let Some(there) = plan.targets.get(place) else {
             return Err("there is no such target".to_owned());
         };
+        let tls = tls.or(there.tls.as_ref());
         let preferred = self.shared.preferred.get(place);
         let first = preferred.map_or(0, |index| index.load(Ordering::Relaxed));
         let mut said = String::new();
         for offset in 0..there.endpoints.len() {
             let index = (first + offset).checked_rem(there.endpoints.len()).unwrap_or(0);
             let Some(endpoint) = there.endpoints.get(index) else { continue };
-            match deadline.limit(plan.timeout, reach(endpoint, there.tls.as_ref())).await {
-                Ok(Ok(stream)) => {
+            let opening = async { link(self.reach(endpoint, tls).await?).await };
+            match deadline.limit(plan.timeout, opening).await {
+                Ok(Ok(link)) => {
                     if let Some(preferred) = preferred {
                         preferred.store(index, Ordering::Relaxed);
                     }
                     self.shared.connected.store(true, Ordering::Relaxed);
-                    return Ok(Link::new(stream));
+                    return Ok(link);
                 }
                 Ok(Err(error)) => said = format!("{endpoint}: {error}"),
                 Err(_) => said = format!("{endpoint}: no answer within {:?}", plan.timeout),
@@ -386,13 +418,42 @@ impl Worker {
         }
         Err(said)
     }
-}
 
-async fn reach(endpoint: &Endpoint, tls: Option<&TlsClient>) -> io::Result<Stream> {
-    let stream = connect(endpoint).await?;
-    match tls {
-        None => Ok(stream),
-        Some(tls) => tls.connect(stream).await.map_err(advised),
+    async fn reach(&self, endpoint: &Endpoint, tls: Option<&TlsClient>) -> io::Result<Stream> {
+        let stream = connect(endpoint).await?;
+        let Some(tls) = tls else { return Ok(stream) };
+        let stream = tls.connect(stream).await.map_err(advised)?;
+        if let Some(security) = stream.security() {
+            if precise_now() >= self.measured_from.get() {
+                self.tally.borrow_mut().on_handshake(security.handshake);
+            }
+            self.shared.agreed.get_or_init(|| security);
+        }
+        Ok(stream)
+    }
+
+    /// Counts requests that failed; if there are none, something went wrong between requests.
+    pub(crate) fn fail(
+        &self,
+        failure: Failure,
+        stamps: impl ExactSizeIterator<Item = Stamp>,
+        reason: String,
+    ) {
+        let tally = &mut *self.tally.borrow_mut();
+        if stamps.len() == 0 {
+            tally.on_trouble(failure);
+        }
+        for stamp in stamps {
+            if stamp.due >= self.measured_from.get() {
+                tally.on_failure(failure);
+            }
+        }
+        tally.explain(failure, || reason);
+    }
+
+    /// The server allows so many streams on a connection.
+    pub(crate) fn on_streams_allowed(&self, streams: u32) {
+        self.shared.allowed.get_or_init(|| streams);
     }
 }
 
@@ -401,6 +462,9 @@ fn advised(error: HandshakeError) -> io::Error {
     match error.reason {
         Reason::CertificateRefused => io::Error::other(format!(
             "{error} (--ca FILE names certificates to trust, --insecure accepts any)"
+        )),
+        Reason::Protocol => io::Error::other(format!(
+            "{error} (with --http2 that is h2: leave it out to speak HTTP/1.1)"
         )),
         _ => error.into(),
     }

@@ -186,6 +186,8 @@ fn run_settings(outcome: &Outcome) -> Vec<(String, String)> {
         fact("connections", outcome.connections.to_string()),
         fact("threads", outcome.threads.to_string()),
         fact("pipelining", outcome.pipeline.to_string()),
+        fact("protocol", outcome.protocol.clone().unwrap_or_else(|| "HTTP/1.1".to_owned())),
+        fact("streams", outcome.streams.to_string()),
         fact("mode", format!("{:?}", outcome.mode)),
         fact("seconds", format!("{:.0}", outcome.seconds)),
     ]

@@ -36,9 +36,40 @@ fn finished(mode: Mode) -> Finished {
         client_saturated: true,
         interrupted: true,
         reply_bytes: Some((120, 160)),
+        protocol: Some("HTTP/1.1".to_owned()),
+        streams: 1,
+        streams_allowed: None,
+        tls: None,
     };
     let reasons = BTreeMap::from([("timeout", "no whole answer within 1s".to_owned())]);
     Finished { outcome, reasons }
+}
+
+#[test]
+fn protocol_streams_and_handshakes_are_named() {
+    let mut finished = finished(Mode::Closed);
+    assert!(report(&finished).contains("\nProtocol    HTTP/1.1\n"));
+    finished.outcome.protocol = Some("HTTP/2".to_owned());
+    (finished.outcome.streams, finished.outcome.streams_allowed) = (100, Some(10));
+    let text = report(&finished);
+    assert!(text.contains("\nProtocol    HTTP/2, 100 streams per connection\n"), "{text}");
+    assert!(text.contains("allows fewer streams on a connection than were asked for"), "{text}");
+    finished.outcome.streams_allowed = Some(100);
+    let tls = crate::outcome::TlsFigures {
+        version: "1.3".to_owned(),
+        suite: "TLS_AES_128_GCM_SHA256".to_owned(),
+        group: Some("X25519".to_owned()),
+        full_handshakes: 12_340,
+        resumed_handshakes: 0,
+        full_rate: 1234.0,
+        resumed_rate: 0.0,
+    };
+    finished.outcome.tls = Some(tls);
+    let text = report(&finished);
+    assert!(text.contains("connection, TLS 1.3 (TLS_AES_128_GCM_SHA256, X25519)\n"), "{text}");
+    let handshakes = "\nHandshakes  12 340 full (1 234/s), 0 resumed (0/s)\n";
+    assert!(text.contains(handshakes), "{text}");
+    assert!(!text.contains("fewer streams"), "{text}");
 }
 
 #[test]

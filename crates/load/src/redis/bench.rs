@@ -126,6 +126,7 @@ fn refuse_unfit(arguments: &BenchArguments) -> Result<(), Refusal> {
         ("--expect-body", arguments.expect_body.is_some()),
         ("--expect-status", arguments.expect_status.is_some()),
         ("--no-keepalive", arguments.no_keepalive),
+        ("--http2", arguments.http2),
         ("--warmup", !arguments.warmup.is_zero()),
     ];
     match unfit.iter().find(|(_, used)| *used) {
@@ -364,6 +365,10 @@ impl Conductor {
             client_saturated: self.busiest.as_secs_f64() > SATURATED * seconds && seconds > 0.0,
             interrupted: false,
             reply_bytes: None,
+            protocol: Some("RESP".to_owned()),
+            streams: 1,
+            streams_allowed: None,
+            tls: None,
         };
         Measured { outcome, replies: total.replies, trouble: total.trouble }
     }

@@ -29,6 +29,9 @@ const OUTCOME: [&str; 21] = [
     "client_saturated",
 ];
 
+/// The columns about protocol and encryption.
+const SPOKEN: [&str; 5] = ["protocol", "streams", "tls", "full_handshakes", "resumed_handshakes"];
+
 /// Runs without a suite.
 pub(crate) fn of_outcomes(outcomes: &[Outcome]) -> String {
     let mut head = vec!["connections".to_owned()];
@@ -96,6 +99,7 @@ fn columns() -> Vec<String> {
         PERCENTILES.map(|percentile| format!("{}_micros", figures::percentile(percentile))),
     );
     columns.push("uncorrected_p99_micros".to_owned());
+    columns.extend(SPOKEN.map(str::to_owned));
     columns
 }
 
@@ -129,6 +133,12 @@ fn fields(outcome: &Outcome) -> Vec<String> {
     row.extend(PERCENTILES.map(|percentile| latency.percentile(percentile).to_string()));
     let sent = outcome.uncorrected.as_ref().map(|latency| latency.percentile(99.0).to_string());
     row.push(sent.unwrap_or_default());
+    row.push(outcome.protocol.clone().unwrap_or_default());
+    row.push(outcome.streams.to_string());
+    let tls = outcome.tls.as_ref();
+    row.push(tls.map(|tls| tls.version.clone()).unwrap_or_default());
+    row.push(tls.map(|tls| tls.full_handshakes.to_string()).unwrap_or_default());
+    row.push(tls.map(|tls| tls.resumed_handshakes.to_string()).unwrap_or_default());
     row
 }
 

@@ -48,6 +48,10 @@ pub(crate) fn outcome(connections: u32, rate: f64, middle: u64) -> Outcome {
         client_saturated: false,
         interrupted: false,
         reply_bytes: Some((180, 180)),
+        protocol: Some("HTTP/1.1".to_owned()),
+        streams: 1,
+        streams_allowed: None,
+        tls: None,
     }
 }
 

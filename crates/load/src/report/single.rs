@@ -150,11 +150,21 @@ fn over_time(outcomes: &[Outcome]) -> Chart {
 
 fn parameters(outcome: &Outcome) -> Vec<(String, String)> {
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    vec![
+    let mut facts = vec![
         fact("Target", outcome.target.clone()),
         fact("Load", setting(outcome)),
         fact("Threads", outcome.threads.to_string()),
         fact("Pipelining", outcome.pipeline.to_string()),
         fact("Own CPU time", format!("{:.2} s", outcome.client_cpu_seconds)),
-    ]
+    ];
+    if let Some(protocol) = &outcome.protocol {
+        facts.push(fact("Protocol", protocol.clone()));
+        facts.push(fact("Streams", outcome.streams.to_string()));
+    }
+    if let Some(tls) = &outcome.tls {
+        facts.push(fact("TLS", format!("{} {}", tls.version, tls.suite)));
+        let (full, resumed) = (figures::rate(tls.full_rate), figures::rate(tls.resumed_rate));
+        facts.push(fact("Handshakes", format!("{full}/s full, {resumed}/s resumed")));
+    }
+    facts
 }

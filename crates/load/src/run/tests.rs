@@ -4,6 +4,7 @@ mod encrypted;
 mod open;
 mod scripts;
 mod server;
+mod streams;
 mod trouble;
 
 use std::sync::Arc;

@@ -65,6 +65,8 @@ pub(crate) fn bench(
 fn refuse_unfit(arguments: &BenchArguments) -> Result<(), Refusal> {
     let unfit = [
         ("--pipeline", arguments.pipeline > 1),
+        ("--http2", arguments.http2),
+        ("--resume", arguments.resume),
         ("--method", !arguments.method.is_empty()),
         ("--header", !arguments.headers.is_empty()),
         ("--body", arguments.body.is_some() || arguments.body_file.is_some()),

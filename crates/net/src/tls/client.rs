@@ -139,6 +139,14 @@ impl TlsClient {
         Ok(Self { config: Arc::clone(&self.config), name: server_name(host)? })
     }
 
+    /// The same with tickets of its own: like another client that knows the server equally little.
+    #[must_use]
+    pub fn with_own_tickets(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::in_memory_sessions(1);
+        Self { config: Arc::new(config), name: self.name.clone() }
+    }
+
     /// Shakes hands over an open connection. The caller limits how long it waits.
     ///
     /// # Errors
