@@ -72,7 +72,10 @@ impl Stage {
         let upstreams = upstream("mirror", mirror.address())
             + &upstream("chunked", chunked.address())
             + &upstream("upgrade", upgrade.address());
-        let sluice = Sluice::start(&config(&(upstreams + ROUTES)));
+        // A port that speaks HTTP/1.1 alone: the preface of HTTP/2 is among the scripts.
+        let web = "name = \"web\"\n";
+        let alone = format!("{web}http2 = {{ enabled = false }}\n");
+        let sluice = Sluice::start(&config(&(upstreams + ROUTES)).replacen(web, &alone, 1));
         Self { mirror, _others: [chunked, upgrade], sluice }
     }
 }

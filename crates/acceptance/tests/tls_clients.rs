@@ -85,7 +85,7 @@ fn origins_and_the_log_are_told_what_openssl_reads() {
     let (cert, key) = (stage.at("me.pem"), stage.at("me.key"));
     let done = stage
         .ask("/secret", &["--cert", &cert, "--key", &key, "-H", "x-client-subject: CN=forged"]);
-    assert!(done.text.starts_with("HTTP/1.1 200 "), "{done:?}");
+    assert!(done.text.starts_with("HTTP/2 200"), "{done:?}");
     let subject = openssl(&me, &["-subject"]).replace("subject=", "");
     assert_eq!(stage.told("x-client-subject").unwrap(), subject);
     let fingerprint = openssl(&me, &["-fingerprint", "-sha256"]);
@@ -118,7 +118,7 @@ fn without_a_certificate_nothing_is_told_and_some_routes_are_closed() {
         "Client-Cert: :AAAA:",
     ];
     let done = stage.ask("/", &forged);
-    assert!(done.text.starts_with("HTTP/1.1 200 "), "{done:?}");
+    assert!(done.text.starts_with("HTTP/2 200"), "{done:?}");
     let plain = ask(&stage.sluice.address("plain"), FORGED);
     assert_eq!(plain.status, 200);
     for request in stage.origin.requests() {
@@ -127,7 +127,7 @@ fn without_a_certificate_nothing_is_told_and_some_routes_are_closed() {
         }
     }
     let done = stage.ask("/secret", &[]);
-    assert!(done.text.starts_with("HTTP/1.1 403 "), "{done:?}");
+    assert!(done.text.starts_with("HTTP/2 403"), "{done:?}");
     assert!(done.text.contains("certificate_required"), "{done:?}");
     assert_eq!(get(&stage.sluice.address("plain"), "/secret").status, 403);
     let faults = "sluice_faults_total{side=\"downstream\",reason=\"certificate_required\"}";
@@ -139,7 +139,7 @@ fn without_a_certificate_nothing_is_told_and_some_routes_are_closed() {
 fn a_trusted_proxy_may_speak_for_its_clients() {
     let stage = Stage::new("trusted_proxies = \"127.0.0.1\"");
     let done = stage.ask("/", &["-H", "x-client-subject: CN=behind"]);
-    assert!(done.text.starts_with("HTTP/1.1 200 "), "{done:?}");
+    assert!(done.text.starts_with("HTTP/2 200"), "{done:?}");
     assert_eq!(stage.told("x-client-subject").unwrap(), "CN=behind");
     // What we have seen ourselves goes before that.
     let (cert, key) = (stage.at("me.pem"), stage.at("me.key"));

@@ -55,7 +55,7 @@ fn a_client_is_answered_and_origins_hear_of_it() {
     let sluice = Sluice::start(&text);
     let (web, ca) = (sluice.address("web"), scratch.path().join("a.pem"));
     let done = fetch("localhost", &web, &ca, "/x");
-    assert!(done.text.starts_with("HTTP/1.1 200 "), "{done:?}");
+    assert!(done.text.starts_with("HTTP/2 200"), "{done:?}");
     assert!(done.text.contains("strict-transport-security: max-age=31536000\r\n"), "{done:?}");
     let asked = origin.last_request();
     assert_eq!(asked.fields.first("x-forwarded-proto"), Some("https"));

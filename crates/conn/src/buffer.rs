@@ -97,13 +97,19 @@ impl Buffer {
     }
 
     /// The vector to append to. Consumed bytes still lie before the content.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         if self.bytes.capacity() == 0 {
-            self.bytes =
-                POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(USUAL));
+            self.borrow_memory();
         }
         &mut self.bytes
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn borrow_memory(&mut self) {
+        let bytes = POOL.with_borrow_mut(Vec::pop);
+        self.bytes = bytes.unwrap_or_else(|| Vec::with_capacity(USUAL));
     }
 
     /// The vector to read into, with room: the content is moved to the front first, and a buffer

@@ -8,6 +8,7 @@ use sluice_message::{
 use sluice_net::Stream;
 use sluice_wire::h1::{Decoded, Limits, RequestFraming, Upgrade, decode_response, encode_request};
 
+use crate::channel::Channel;
 use crate::receive::broken;
 use crate::{Receiver, Sender};
 
@@ -38,7 +39,7 @@ pub struct Upstream<'u> {
 impl<'u> Upstream<'u> {
     /// Around an open connection, with halves that served others before.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn new(
         stream: Stream,
         (receiver, sender): (&'u mut Receiver, &'u mut Sender),
@@ -99,7 +100,7 @@ impl<'u> Upstream<'u> {
                     Err(kind) => return Poll::Ready(Err(Fault::upstream(kind, Retry::Never))),
                 }
             }
-            match ready!(self.receiver.poll_input(&self.stream, cx)) {
+            match ready!(self.receiver.poll_input(Channel::Own(&self.stream), cx)) {
                 Ok(0) => return Poll::Ready(Err(self.lost(FaultKind::Closed))),
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(Err(self.lost(broken(&error)))),

@@ -6,16 +6,19 @@
 //! so no body ever lies in memory.
 
 mod buffer;
+mod channel;
 mod client;
+pub mod h2;
 mod linger;
 mod receive;
 mod relay;
 mod send;
 mod server;
 
+pub use channel::Channel;
 pub use client::{Reuse, Upstream};
 pub use linger::linger;
 pub use receive::{Content, Receiver};
 pub use relay::{Relay, RelayFault, tunnel};
 pub use send::Sender;
-pub use server::{Downstream, HeadArrival, ServerTimeouts};
+pub use server::{Downstream, Given, HeadArrival, ServerTimeouts};

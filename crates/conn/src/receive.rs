@@ -3,8 +3,8 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
+use crate::channel::Channel;
 use sluice_message::{BodyLength, FaultKind, Fields};
-use sluice_net::Stream;
 use sluice_wire::h1::{BodyDecoder, BodyState};
 
 use crate::buffer::{Buffer, Pressure};
@@ -32,6 +32,8 @@ pub struct Receiver {
     /// Bytes of content decoded since the head.
     content: u64,
     untouched: bool,
+    /// Those of a stream, which come beside its content.
+    trailers: Option<Box<Fields>>,
 }
 
 impl Default for Receiver {
@@ -53,6 +55,7 @@ impl Receiver {
             received: 0,
             content: 0,
             untouched: true,
+            trailers: None,
         }
     }
 
@@ -76,6 +79,15 @@ impl Receiver {
         self.behind = 0;
         self.content = 0;
         self.untouched = true;
+    }
+
+    /// From now on the input is content of a stream, which ends with it.
+    pub(crate) fn expect_stream(&mut self, length: BodyLength) {
+        self.expect(match length {
+            BodyLength::Empty => BodyLength::Empty,
+            _ => BodyLength::UntilClose,
+        });
+        self.trailers = None;
     }
 
     /// Bytes of content decoded since the head, without what frames them.
@@ -155,7 +167,7 @@ impl Receiver {
     /// Trailers, once [`Content::End`] was seen.
     #[must_use]
     pub fn trailers(&self) -> Option<&Fields> {
-        self.decoder.trailers()
+        self.decoder.trailers().or(self.trailers.as_deref())
     }
 
     /// Bytes of content that are still to come, if that is known.
@@ -168,9 +180,13 @@ impl Receiver {
     #[inline]
     pub(crate) fn poll_input(
         &mut self,
-        stream: &Stream,
+        channel: Channel<'_>,
         cx: &Context<'_>,
     ) -> Poll<io::Result<usize>> {
+        let stream = match channel {
+            Channel::Own(stream) => stream,
+            Channel::Shared(stream) => return stream.poll_read(cx, &mut self.input),
+        };
         // Most calls come when there is nothing to read: they must not touch the buffer.
         ready!(stream.poll_readable(cx));
         let tail = self.input.tail_with_room(self.pressure);
@@ -194,16 +210,19 @@ impl Receiver {
     /// Malformed framing, or a connection that ended or broke in the middle.
     pub fn poll_content(
         &mut self,
-        stream: &Stream,
+        channel: Channel<'_>,
         cx: &Context<'_>,
     ) -> Poll<Result<Content, FaultKind>> {
         loop {
             if let Some(content) = self.decode()? {
                 return Poll::Ready(Ok(content));
             }
-            match ready!(self.poll_input(stream, cx)) {
+            match ready!(self.poll_input(channel, cx)) {
                 Ok(0) => {
                     self.decoder.on_eof()?;
+                    if let Channel::Shared(stream) = channel {
+                        self.trailers = stream.take_trailers();
+                    }
                     return Poll::Ready(Ok(Content::End));
                 }
                 Ok(_) => {}

@@ -5,8 +5,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluice_message::FaultKind;
-use sluice_net::{Deadline, Stream};
+use sluice_net::Deadline;
 
+use crate::channel::Channel;
 use crate::send::DIRECT;
 use crate::server::Progress;
 use crate::{Content, Receiver, Sender};
@@ -23,12 +24,12 @@ pub enum RelayFault {
 /// One direction of an exchange.
 #[derive(Debug)]
 pub struct Relay<'r> {
-    /// Socket content comes from.
-    pub source: &'r Stream,
+    /// What content comes over.
+    pub source: Channel<'r>,
     /// Its receiving half.
     pub receiver: &'r mut Receiver,
-    /// Socket content goes to.
-    pub sink: &'r Stream,
+    /// What content goes over.
+    pub sink: Channel<'r>,
     /// Its sending half.
     pub sender: &'r mut Sender,
 }
@@ -100,7 +101,7 @@ pub async fn tunnel(
         for (relay, ended) in [&mut left, &mut right].into_iter().zip(&mut ended) {
             if !*ended && poll_direction(relay, cx)?.is_ready() {
                 *ended = true;
-                relay.sink.shut_down(std::net::Shutdown::Write);
+                relay.sink.end();
             }
         }
         if ended == [true; 2] {

@@ -3,9 +3,11 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
+use crate::channel::Channel;
+use crate::h2::SharedStream;
 use sluice_message::{BodyLength, FaultKind, Fields};
-use sluice_net::Stream;
 use sluice_wire::h1::{CHUNK_END, encode_chunk_start, encode_last_chunk};
+use sluice_wire::h2::End;
 
 use crate::buffer::Buffer;
 use crate::receive::broken;
@@ -22,6 +24,18 @@ pub struct Sender {
     output: Buffer,
     body: BodyLength,
     sent: u64,
+    ending: Ending,
+}
+
+/// How far the end of what a stream carries is; a connection of its own has no such end.
+#[derive(Debug)]
+enum Ending {
+    /// It is stated by the bytes themselves, or was stated by the head.
+    Stated,
+    /// More content may come.
+    Open,
+    /// The stream ends behind the output, with these trailers.
+    Wanted(Option<Box<Fields>>),
 }
 
 impl Default for Sender {
@@ -34,11 +48,11 @@ impl Sender {
     /// Without output.
     #[must_use]
     pub const fn new() -> Self {
-        Self { output: Buffer::new(), body: BodyLength::Empty, sent: 0 }
+        Self { output: Buffer::new(), body: BodyLength::Empty, sent: 0, ending: Ending::Stated }
     }
 
     /// The output to encode into.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn encode(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         let tail = self.output.tail();
         let before = tail.len();
@@ -50,6 +64,15 @@ impl Sender {
     #[inline]
     pub(crate) const fn announce(&mut self, body: BodyLength) {
         self.body = body;
+    }
+
+    /// The content that follows goes to a stream, whose head took `head` bytes.
+    pub(crate) fn announce_stream(&mut self, head: usize, end: End) {
+        self.sent += u64::try_from(head).unwrap_or(u64::MAX);
+        (self.body, self.ending) = match end {
+            End::Stream => (BodyLength::Empty, Ending::Stated),
+            End::More => (BodyLength::UntilClose, Ending::Open),
+        };
     }
 
     /// Bytes put out since [`Sender::restart_count`], some of which may still wait.
@@ -87,15 +110,15 @@ impl Sender {
     /// The connection broke.
     pub fn poll_piece(
         &mut self,
-        stream: &Stream,
+        channel: Channel<'_>,
         cx: &Context<'_>,
         piece: &[u8],
     ) -> Poll<Result<usize, FaultKind>> {
         if piece.len() >= DIRECT && self.body != BodyLength::Framed {
-            return self.poll_direct(stream, cx, piece);
+            return self.poll_direct(channel, cx, piece);
         }
         if self.is_full() {
-            ready!(self.poll_flush(stream, cx))?;
+            ready!(self.poll_flush(channel, cx))?;
         }
         self.push(piece);
         Poll::Ready(Ok(piece.len()))
@@ -123,18 +146,35 @@ impl Sender {
     /// Ends the content.
     #[inline]
     pub fn finish(&mut self, trailers: Option<&Fields>) {
-        if self.body == BodyLength::Framed {
-            self.encode(|output| encode_last_chunk(output, trailers));
+        match self.body {
+            BodyLength::Framed => self.encode(|output| encode_last_chunk(output, trailers)),
+            BodyLength::UntilClose => self.end_stream(trailers),
+            BodyLength::Empty | BodyLength::Known(_) => {}
         }
         self.body = BodyLength::Empty;
     }
 
+    fn end_stream(&mut self, trailers: Option<&Fields>) {
+        if matches!(self.ending, Ending::Open) {
+            self.ending = Ending::Wanted(trailers.map(|fields| Box::new(fields.clone())));
+        }
+    }
+
     fn poll_direct(
         &mut self,
-        stream: &Stream,
+        channel: Channel<'_>,
         cx: &Context<'_>,
         piece: &[u8],
     ) -> Poll<Result<usize, FaultKind>> {
+        let stream = match channel {
+            Channel::Own(stream) => stream,
+            Channel::Shared(stream) => {
+                ready!(self.poll_flush_into(stream, cx))?;
+                let taken = ready!(stream.poll_send(cx, piece, End::More))?;
+                self.sent += u64::try_from(taken).unwrap_or(u64::MAX);
+                return Poll::Ready(Ok(taken));
+            }
+        };
         let waiting = self.output.len();
         let result = if waiting == 0 {
             ready!(stream.poll_write(cx, piece))
@@ -153,10 +193,46 @@ impl Sender {
     /// # Errors
     /// The connection broke.
     #[inline]
-    pub fn poll_flush(&mut self, stream: &Stream, cx: &Context<'_>) -> Poll<Result<(), FaultKind>> {
+    pub fn poll_flush(
+        &mut self,
+        channel: Channel<'_>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(), FaultKind>> {
+        let stream = match channel {
+            Channel::Own(stream) => stream,
+            Channel::Shared(stream) => return self.poll_flush_into(stream, cx),
+        };
         while !self.output.is_empty() {
             let written = ready!(stream.poll_write(cx, self.output.content()));
             self.output.consume(written.map_err(|error| broken(&error))?);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Hands all output over to the connection of a stream, and its end, if that is due.
+    fn poll_flush_into(
+        &mut self,
+        stream: &SharedStream,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(), FaultKind>> {
+        let last = matches!(self.ending, Ending::Wanted(None));
+        let end = if last { End::Stream } else { End::More };
+        loop {
+            let waiting = self.output.len();
+            if waiting == 0 {
+                break;
+            }
+            let taken = ready!(stream.poll_send(cx, self.output.content(), end))?;
+            self.output.consume(taken);
+            if taken == waiting && last {
+                self.ending = Ending::Stated;
+            }
+        }
+        match std::mem::replace(&mut self.ending, Ending::Stated) {
+            Ending::Open => self.ending = Ending::Open,
+            Ending::Stated => {}
+            Ending::Wanted(None) => stream.end(),
+            Ending::Wanted(Some(trailers)) => stream.send_trailers(&trailers),
         }
         Poll::Ready(Ok(()))
     }
@@ -174,5 +250,6 @@ impl Sender {
         self.output.shrink();
         self.body = BodyLength::Empty;
         self.sent = 0;
+        self.ending = Ending::Stated;
     }
 }

@@ -1,16 +1,18 @@
 //! The client's side of an exchange.
 
 use std::future::poll_fn;
-use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluice_message::{
     BodyLength, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead, Version,
 };
-use sluice_net::{Deadline, Nanos, Stream, now};
+use sluice_net::{Deadline, Nanos, now};
 use sluice_wire::h1::{Decoded, Limits, ResponseFraming, Upgrade, decode_request, encode_response};
+use sluice_wire::h2::{End, ResponseOptions};
 
+use crate::channel::Channel;
+use crate::h2::SharedStream;
 use crate::receive::broken;
 use crate::{Content, Receiver, Sender};
 
@@ -44,8 +46,8 @@ pub enum HeadArrival {
 /// A client's connection while it has something to say.
 #[derive(Debug)]
 pub struct Downstream<'c> {
-    /// The socket.
-    pub stream: &'c Stream,
+    /// What the messages travel over.
+    pub channel: Channel<'c>,
     /// The deadline of the connection's task.
     pub deadline: &'c Deadline,
     /// The requests' half.
@@ -59,20 +61,45 @@ pub struct Downstream<'c> {
     started: Nanos,
     /// What browsers are told about coming back encrypted.
     strict_transport: Option<&'static str>,
+    given: Given,
+}
+
+/// What writing and then reading came to.
+enum Turned {
+    /// All is written, and nothing has come of the next request yet.
+    Nothing,
+    /// So many bytes came; 0 is the end.
+    Read(usize),
+    /// The client does not take its answers.
+    Deaf(Fault),
+    /// What it sends broke off or takes too long.
+    Broken(Fault),
+}
+
+/// What of a stream's request was read by the connection it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// Nothing, or it has been taken: heads are read here.
+    Nothing,
+    /// The head.
+    Head,
+    /// A head that cannot be served, and why.
+    Refusal(FaultKind),
 }
 
 impl<'c> Downstream<'c> {
     /// Around a connection that has become readable, with halves that served others before.
     #[must_use]
     pub fn new(
-        (stream, deadline): (&'c Stream, &'c Deadline),
+        (channel, deadline): (Channel<'c>, &'c Deadline),
         (receiver, sender): (&'c mut Receiver, &'c mut Sender),
         timeouts: ServerTimeouts,
+        given: Given,
     ) -> Self {
         receiver.reset();
         sender.reset();
         Self {
-            stream,
+            channel,
             deadline,
             receiver,
             sender,
@@ -81,6 +108,7 @@ impl<'c> Downstream<'c> {
             request: Method::Get,
             started: now(),
             strict_transport: None,
+            given,
         }
     }
 
@@ -92,6 +120,25 @@ impl<'c> Downstream<'c> {
     /// Limits of time for the next requests.
     pub const fn set_timeouts(&mut self, timeouts: ServerTimeouts) {
         self.timeouts = timeouts;
+    }
+
+    /// All input, if it begins with these bytes; waits for them as long as what came is part of them.
+    pub async fn input_after(&mut self, preface: &[u8]) -> Option<&[u8]> {
+        while preface.len() > self.receiver.input().len()
+            && preface.starts_with(self.receiver.input())
+        {
+            let (channel, receiver) = (self.channel, &mut *self.receiver);
+            let at = self.started.saturating_add(nanos(self.timeouts.head));
+            let deadline = self.deadline;
+            let read = poll_fn(|cx| match receiver.poll_input(channel, cx) {
+                Poll::Ready(read) => Poll::Ready(read.ok()),
+                Poll::Pending => deadline.poll_at(at, cx).map(|_| None),
+            });
+            if !matches!(read.await, Some(1..)) {
+                return None;
+            }
+        }
+        Some(self.receiver.input()).filter(|input| input.starts_with(preface))
     }
 
     /// When the first byte of the present request was there.
@@ -113,6 +160,9 @@ impl<'c> Downstream<'c> {
         self.receiver.restart_count();
         self.sender.restart_count();
         self.started = now();
+        if !self.is_own() {
+            return self.take_given(head).await;
+        }
         loop {
             // Small requests may ask for large answers: no more are begun than are taken.
             if self.sender.is_full()
@@ -130,20 +180,33 @@ impl<'c> Downstream<'c> {
                     Err(kind) => return Err(Fault::downstream(kind)),
                 }
             }
-            if self.sender.waiting() > 0 {
-                if let Err(fault) = self.flush().await {
-                    return Ok(HeadArrival::Deaf(fault));
-                }
-                // The time the client took for the answers before is not the present head's.
-                if !self.receiver.input().is_empty() {
-                    self.started = now();
-                }
+            match self.turn_around().await {
+                Turned::Nothing => return Ok(HeadArrival::Idle),
+                Turned::Read(0) if self.receiver.input().is_empty() => return Ok(HeadArrival::End),
+                Turned::Read(0) => return Err(Fault::downstream(FaultKind::Closed)),
+                Turned::Read(_) => {}
+                Turned::Deaf(fault) => return Ok(HeadArrival::Deaf(fault)),
+                Turned::Broken(fault) => return Err(fault),
             }
-            match self.read_more().await? {
-                None => return Ok(HeadArrival::Idle),
-                Some(0) if self.receiver.input().is_empty() => return Ok(HeadArrival::End),
-                Some(0) => return Err(Fault::downstream(FaultKind::Closed)),
-                Some(_) => {}
+        }
+    }
+
+    /// The request of a stream, and then its end, once all of the answer is on its way.
+    #[inline(never)]
+    async fn take_given(&mut self, head: &RequestHead) -> Result<HeadArrival, Fault> {
+        match std::mem::replace(&mut self.given, Given::Nothing) {
+            Given::Head => {
+                self.receiver.expect_stream(head.body);
+                self.version = head.version;
+                self.request = head.method;
+                Ok(HeadArrival::Request)
+            }
+            Given::Refusal(kind) => {
+                self.version = Version::Http2;
+                Err(Fault::downstream(kind))
+            }
+            Given::Nothing => {
+                Ok(self.flush().await.map_or_else(HeadArrival::Deaf, |()| HeadArrival::End))
             }
         }
     }
@@ -155,19 +218,44 @@ impl<'c> Downstream<'c> {
         self.request = head.method;
     }
 
-    /// `None` if nothing has come of the next request yet.
-    async fn read_more(&mut self) -> Result<Option<usize>, Fault> {
-        let at = self.started.saturating_add(nanos(self.timeouts.head));
-        let (stream, deadline, receiver) = (self.stream, self.deadline, &mut *self.receiver);
+    /// Writes all output, then reads. One wait for both, and limits of time that nobody needs unless
+    /// there is something to wait for.
+    async fn turn_around(&mut self) -> Turned {
+        let Self { channel, deadline, receiver, sender, timeouts, started, .. } = self;
+        let mut progress = None;
         poll_fn(|cx| {
-            if let Poll::Ready(result) = receiver.poll_input(stream, cx) {
-                let kind = |error: io::Error| Fault::downstream(broken(&error));
-                return Poll::Ready(result.map(Some).map_err(kind));
+            let waiting = sender.waiting();
+            if waiting > 0 {
+                match sender.poll_flush(*channel, cx) {
+                    // The time the client took for the answers before is not the present head's.
+                    Poll::Ready(Ok(())) if !receiver.input().is_empty() => *started = now(),
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(kind)) => {
+                        return Poll::Ready(Turned::Deaf(Fault::downstream(kind)));
+                    }
+                    Poll::Pending => {
+                        let patience =
+                            progress.get_or_insert_with(|| Progress::new(timeouts.write));
+                        if sender.waiting() < waiting {
+                            patience.renew();
+                        }
+                        let late = Fault::downstream(FaultKind::TimedOut);
+                        return patience.poll(deadline, cx).map(|()| Turned::Deaf(late));
+                    }
+                }
+            }
+            if let Poll::Ready(result) = receiver.poll_input(*channel, cx) {
+                return Poll::Ready(match result {
+                    Ok(length) => Turned::Read(length),
+                    Err(error) => Turned::Broken(Fault::downstream(broken(&error))),
+                });
             }
             if receiver.input().is_empty() {
-                return Poll::Ready(Ok(None));
+                return Poll::Ready(Turned::Nothing);
             }
-            deadline.poll_at(at, cx).map(|_| Err(Fault::downstream(FaultKind::TimedOut)))
+            let at = started.saturating_add(nanos(timeouts.head));
+            let late = Fault::downstream(FaultKind::TimedOut);
+            deadline.poll_at(at, cx).map(|_| Turned::Broken(late))
         })
         .await
     }
@@ -189,10 +277,36 @@ impl<'c> Downstream<'c> {
     /// Queues the head of an answer; content follows through `sender`.
     #[inline]
     pub fn send_head(&mut self, head: &ResponseHead, framing: &ResponseFraming<'_>) {
+        if let Channel::Shared(stream) = self.channel {
+            return self.send_stream_head(stream, head, framing);
+        }
         self.sender.encode(|output| encode_response(output, head, framing));
         let content =
             if self.wants_content(head.status) { framing.body } else { BodyLength::Empty };
         self.sender.announce(content);
+    }
+
+    #[inline(never)]
+    fn send_stream_head(
+        &mut self,
+        stream: &SharedStream,
+        head: &ResponseHead,
+        framing: &ResponseFraming<'_>,
+    ) {
+        let empty = matches!(framing.body, BodyLength::Empty | BodyLength::Known(0));
+        let ends = !head.is_interim() && (empty || !self.wants_content(head.status));
+        let end = if ends { End::Stream } else { End::More };
+        let options = ResponseOptions {
+            request: framing.request,
+            body: framing.body,
+            date: framing.date,
+            strict_transport: framing.strict_transport,
+            end,
+        };
+        let length = stream.respond(head, &options);
+        if !head.is_interim() {
+            self.sender.announce_stream(length, end);
+        }
     }
 
     /// Queues an interim answer; HTTP/1.0 knows none (RFC 9110, 15.2).
@@ -201,6 +315,9 @@ impl<'c> Downstream<'c> {
             return;
         }
         let framing = self.framing(BodyLength::Empty, Persistence::KeepAlive, None);
+        if let Channel::Shared(stream) = self.channel {
+            return self.send_stream_head(stream, head, &framing);
+        }
         self.sender.encode(|output| encode_response(output, head, &framing));
     }
 
@@ -243,10 +360,10 @@ impl<'c> Downstream<'c> {
     /// The client takes nothing for too long, or is gone.
     pub async fn flush(&mut self) -> Result<(), Fault> {
         let mut progress = Progress::new(self.timeouts.write);
-        let (stream, deadline, sender) = (self.stream, self.deadline, &mut *self.sender);
+        let (channel, deadline, sender) = (self.channel, self.deadline, &mut *self.sender);
         poll_fn(|cx| {
             let before = sender.waiting();
-            if let Poll::Ready(result) = sender.poll_flush(stream, cx) {
+            if let Poll::Ready(result) = sender.poll_flush(channel, cx) {
                 return Poll::Ready(result.map_err(Fault::downstream));
             }
             if sender.waiting() < before {
@@ -255,6 +372,12 @@ impl<'c> Downstream<'c> {
             progress.poll(deadline, cx).map(|()| Err(Fault::downstream(FaultKind::TimedOut)))
         })
         .await
+    }
+
+    /// Whether content that nobody wants stands before the next request.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        matches!(self.channel, Channel::Own(_))
     }
 
     /// Reads content that nobody wants, up to `limit` bytes, so that the next request can be found.
@@ -285,9 +408,9 @@ impl<'c> Downstream<'c> {
     /// Malformed framing, a client that is too slow or gone.
     pub async fn read_content(&mut self) -> Result<Content, Fault> {
         let progress = Progress::new(self.timeouts.body);
-        let (stream, deadline, receiver) = (self.stream, self.deadline, &mut *self.receiver);
+        let (channel, deadline, receiver) = (self.channel, self.deadline, &mut *self.receiver);
         poll_fn(|cx| {
-            if let Poll::Ready(result) = receiver.poll_content(stream, cx) {
+            if let Poll::Ready(result) = receiver.poll_content(channel, cx) {
                 return Poll::Ready(result.map_err(Fault::downstream));
             }
             progress.poll(deadline, cx).map(|()| Err(Fault::downstream(FaultKind::TimedOut)))
@@ -297,8 +420,9 @@ impl<'c> Downstream<'c> {
 
     /// Ready once the client is gone. A client that only closed its sending side counts as gone too,
     /// as with most gateways: the two cannot be told apart before something is written.
+    #[inline(always)]
     pub fn poll_gone(&self, cx: &Context<'_>) -> Poll<Fault> {
-        self.stream.poll_closed(cx).map(|()| Fault::downstream(FaultKind::Closed))
+        self.channel.poll_closed(cx).map(|()| Fault::downstream(FaultKind::Closed))
     }
 
     /// From now on both directions are bytes without a frame.

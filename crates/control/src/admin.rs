@@ -88,6 +88,7 @@ impl AdminSite {
             connections: ConnectionLimits { requests: u64::MAX, total: 256, per_client: u32::MAX },
             guard: Arc::clone(&place.guard),
             routes: Arc::clone(&self.routes),
+            http2: None,
             tls: None,
             meter: self.meters.listener("admin"),
         }

@@ -11,12 +11,13 @@ use sluice_net::{Accepted, Deadline, Listener, spawn};
 
 use crate::ListenerPlan;
 use crate::answer::Level;
-use crate::burst::{Exchanges, serve};
+use crate::burst::Exchanges;
 use crate::connection::Connection;
 use crate::guard::{Refusal, Seat};
 use crate::handshake::serve_encrypted;
 use crate::listener::{ListenerState, Listeners};
 use crate::local::Worker;
+use crate::serve::serve;
 use crate::team::{HandOver, Inbox};
 
 /// Pause after the kernel refused a connection: descriptors come back when others close.

@@ -1,31 +1,41 @@
 //! What a connection has to say, served in one go.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
-use std::time::Duration;
 
-use sluice_conn::{Downstream, HeadArrival, Receiver, Sender, linger};
+use sluice_conn::{Channel, Downstream, Given, HeadArrival, Receiver, Sender};
 use sluice_message::{Fault, FaultKind, RequestHead, ResponseHead};
-use sluice_net::{Nanos, now};
 
-use crate::answer::Level;
 use crate::connection::Connection;
-use crate::coroutine::{Coroutines, Crowd, Jobs, Panicked};
+use crate::coroutine::{Coroutines, Crowd, Jobs};
+use crate::desk::Desk;
 use crate::exchange::{After, Exchange, Step};
+use crate::local::Scope;
 use crate::proxy::Halves;
 
 /// The coroutines that exchanges run in.
-pub(crate) type Exchanges = Coroutines<Rc<Connection>, Ending>;
+pub(crate) type Exchanges = Coroutines<Job, Ending>;
+
+/// What a coroutine is lent for.
+pub(crate) enum Job {
+    /// All that a connection has to say.
+    Burst(Rc<Connection>),
+    /// One request of a connection that carries many.
+    Request(Box<Desk>),
+}
 
 /// Coroutines for one worker.
 pub(crate) fn exchanges(crowd: Crowd) -> Rc<Exchanges> {
     Rc::new(Coroutines::new(crowd, exchange_loop))
 }
 
+/// What was read of a connection before it was known what it is.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Received(pub(crate) Vec<u8>);
+
 /// How a connection's burst of exchanges ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// All is answered; the connection waits for more.
     Idle,
@@ -33,70 +43,15 @@ pub(crate) enum Ending {
     Linger,
     /// Nobody is there, or the connection must not look as if it had ended well.
     Gone,
+    /// It carries many requests at once, and these bytes of it have been read.
+    Shared(Box<Received>),
 }
+
+/// The line a connection of many requests begins with (RFC 9113, 3.4). A request it never is.
+const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 /// Heads larger than this give their memory back after the burst.
 const HEAD_KEPT: usize = 16 * 1024;
-
-/// Serves a connection until it ends.
-pub(crate) async fn serve(exchanges: Rc<Exchanges>, connection: Rc<Connection>) {
-    while wait_for_request(&connection).await == Wait::Readable {
-        let worker = &connection.worker;
-        match exchanges.run(Rc::clone(&connection), || connection.touch()).await {
-            Ok(Ending::Idle) => {}
-            Ok(Ending::Linger) => return linger(&connection.stream, &connection.deadline).await,
-            Ok(Ending::Gone) => return,
-            Err(Panicked(payload)) => {
-                worker.meters.panics.increment();
-                let why = panic_text(&*payload);
-                worker.fault_log.write(Level::Error, format_args!("an exchange panicked: {why}"));
-                return;
-            }
-        }
-    }
-}
-
-fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
-    payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no reason given")
-}
-
-/// What waiting between requests came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
-    Readable,
-    Over,
-}
-
-async fn wait_for_request(connection: &Connection) -> Wait {
-    let limit = connection.listener.idle_timeout();
-    let since = now();
-    let at = since.saturating_add(nanos(limit));
-    poll_fn(|cx| {
-        if connection.stream.poll_readable(cx).is_ready() {
-            return Poll::Ready(Wait::Readable);
-        }
-        if connection.worker.selection.falls_on(since) {
-            return Poll::Ready(Wait::Over);
-        }
-        // Every task is woken when the worker begins to drain or a listener goes.
-        if connection.worker.is_draining() || connection.listener.is_closed() {
-            // A client that is busy has its next request on the way: it gets an answer that
-            // announces the end, instead of a closed connection (RFC 9112, 9.6).
-            let quiet = since.saturating_add(nanos(connection.worker.patience.get()));
-            return connection.deadline.poll_at(at.min(quiet), cx).map(|_| Wait::Over);
-        }
-        connection.deadline.poll_at(at, cx).map(|_| Wait::Over)
-    })
-    .await
-}
-
-fn nanos(duration: Duration) -> Nanos {
-    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
-}
 
 /// What exchanges are made with, used again and again.
 struct Bench {
@@ -122,29 +77,47 @@ impl Bench {
 }
 
 /// The coroutine that runs exchanges.
-fn exchange_loop(jobs: Jobs<Rc<Connection>, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
+fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         let mut bench = Bench::new();
         loop {
-            let connection = jobs.next().await;
-            let ending = serve_burst(&connection, &mut bench).await;
+            let mut job = jobs.next().await;
+            let ending = serve_burst(&mut job, &mut bench).await;
             bench.request.fields.shrink(HEAD_KEPT);
             bench.response.fields.shrink(HEAD_KEPT);
-            // The job's own handle goes before the borrower sees the result.
-            drop(connection);
+            // The job's own handles go before the borrower sees the result.
+            match job {
+                Job::Burst(connection) => drop(connection),
+                Job::Request(desk) => desk.leave(),
+            }
             jobs.finish(ending);
         }
     })
 }
 
-/// Answers what the connection has to say, pipelined requests in one go.
-async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
+/// Answers what the connection has to say, pipelined requests in one go; or one request of a connection
+/// that carries many. One loop for both, so that the way of a request is in the program once.
+async fn serve_burst(job: &mut Job, bench: &mut Bench) -> Ending {
     let Bench { request, response, receiver, sender, .. } = bench;
     let upstream = (&mut bench.upstream_receiver, &mut bench.upstream_sender);
+    let (connection, place, request, given) = match job {
+        Job::Burst(connection) => {
+            let place = (Channel::Own(&connection.stream), &connection.deadline);
+            (&*connection, place, request, Given::Nothing)
+        }
+        Job::Request(desk) => {
+            let Desk { head, deadline, order: Some(order) } = &mut **desk else {
+                return Ending::Gone;
+            };
+            let place = (Channel::Shared(&order.stream), &*deadline);
+            let given = order.refusal.map_or(Given::Head, Given::Refusal);
+            (&order.connection, place, head, given)
+        }
+    };
     let worker = &*connection.worker;
     let mut scope = connection.listener.scope();
-    let socket = (&connection.stream, &connection.deadline);
-    let mut downstream = Downstream::new(socket, (receiver, sender), scope.listener.timeouts);
+    let timeouts = scope.listener.timeouts;
+    let mut downstream = Downstream::new(place, (receiver, sender), timeouts, given);
     downstream.set_strict_transport(scope.listener.strict_transport());
     loop {
         let arrival = downstream.read_head(&scope.listener.limits, request).await;
@@ -152,8 +125,13 @@ async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
             Ok(HeadArrival::Request) => {}
             Ok(HeadArrival::Idle) => return Ending::Idle,
             Ok(HeadArrival::End) => return Ending::Gone,
-            Ok(HeadArrival::Deaf(fault)) => return cut_off(connection, fault),
+            Ok(HeadArrival::Deaf(fault)) => return cut_off(connection, &downstream, fault),
             Err(fault) => {
+                if may_be_shared(connection, &scope, &downstream)
+                    && let Some(received) = Box::pin(downstream.input_after(PREFACE_LINE)).await
+                {
+                    return Ending::Shared(Box::new(Received(received.to_vec())));
+                }
                 let heads = (&mut *request, &mut *response);
                 let exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
                 let after = refuse(exchange, fault).await;
@@ -181,6 +159,13 @@ async fn serve_burst(connection: &Connection, bench: &mut Bench) -> Ending {
         downstream.set_timeouts(scope.listener.timeouts);
         downstream.set_strict_transport(scope.listener.strict_transport());
     }
+}
+
+/// Whether a connection may turn out to carry many requests at once: what is no request may be the
+/// first line of its preface (RFC 9113, 3.3).
+#[cold]
+fn may_be_shared(connection: &Connection, scope: &Scope, downstream: &Downstream<'_>) -> bool {
+    downstream.is_own() && connection.served.get() == 0 && scope.listener.http2.is_some()
 }
 
 /// Goes on where [`Exchange::begin`] would have to wait; counts and logs the end.
@@ -224,21 +209,21 @@ async fn close(connection: &Connection, downstream: &mut Downstream<'_>, after: 
     let flushed: Result<(), Fault> = downstream.flush().await;
     match (after, flushed) {
         (After::Abort, _) => {
-            connection.stream.abort_on_close();
+            downstream.channel.abort();
             Ending::Gone
         }
-        (_, Err(fault)) => cut_off(connection, fault),
+        (_, Err(fault)) => cut_off(connection, downstream, fault),
         // The client announced the end itself and has sent all it meant to: nothing can be lost.
         (After::Finish, Ok(())) => Ending::Gone,
         (After::Next | After::Close, Ok(())) => Ending::Linger,
     }
 }
 
-/// Ends a connection whose client does not take its answer. It is reset, so that half an answer
-/// without a length is not taken for the whole.
-fn cut_off(connection: &Connection, fault: Fault) -> Ending {
+/// Ends a connection, or a stream of one, whose client does not take its answer. It is reset, so that
+/// half an answer without a length is not taken for the whole.
+fn cut_off(connection: &Connection, downstream: &Downstream<'_>, fault: Fault) -> Ending {
     let worker = &connection.worker;
     worker.meters.faults().worker(worker.index).on_fault(fault);
-    connection.stream.abort_on_close();
+    downstream.channel.abort();
     Ending::Gone
 }

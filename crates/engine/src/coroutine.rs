@@ -51,7 +51,18 @@ pub(crate) struct Coroutines<J, R> {
 }
 
 /// A coroutine panicked; the payload says why.
-pub(crate) struct Panicked(pub(crate) Box<dyn Any + Send>);
+pub(crate) struct Panicked(Box<dyn Any + Send>);
+
+impl Panicked {
+    /// Why, as far as it was said.
+    pub(crate) fn text(&self) -> &str {
+        self.0
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| self.0.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no reason given")
+    }
+}
 
 impl<J, R> Coroutines<J, R> {
     pub(crate) fn new(
@@ -80,9 +91,46 @@ impl<J, R> Coroutines<J, R> {
         Ok(result)
     }
 
+    /// Begins a job that may go on in another task.
+    pub(crate) fn start(self: &Rc<Self>, job: J) -> Running<J, R> {
+        let coroutine = self.free.borrow_mut().pop();
+        let coroutine = coroutine.unwrap_or_else(|| self.create());
+        coroutine.slot.job.set(Some(job));
+        self.crowd.0.set(self.crowd.0.get() + 1);
+        Running { home: Rc::clone(self), coroutine: Some(coroutine) }
+    }
+
     fn create(&self) -> Coroutine<J, R> {
         let slot = Rc::new(Slot { job: Cell::new(None), result: Cell::new(None) });
         Coroutine { body: (self.body)(Jobs(Rc::clone(&slot))), slot }
+    }
+}
+
+/// A job under way.
+pub(crate) struct Running<J, R> {
+    home: Rc<Coroutines<J, R>>,
+    coroutine: Option<Coroutine<J, R>>,
+}
+
+impl<J, R> Future for Running<J, R> {
+    type Output = Result<R, Panicked>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(coroutine) = &mut self.coroutine else { return Poll::Pending };
+        let Poll::Ready(result) = coroutine.poll(cx) else { return Poll::Pending };
+        if let (Some(coroutine), Ok(_)) = (self.coroutine.take(), &result) {
+            let mut free = self.home.free.borrow_mut();
+            if free.len() < KEPT {
+                free.push(coroutine);
+            }
+        }
+        Poll::Ready(result)
+    }
+}
+
+impl<J, R> Drop for Running<J, R> {
+    fn drop(&mut self) {
+        self.home.crowd.0.set(self.home.crowd.0.get() - 1);
     }
 }
 

@@ -9,8 +9,10 @@ use sluice_net::tls::{Handshake, HandshakeError, Reason, Security, Version};
 
 use crate::ListenerTls;
 use crate::answer::Level;
-use crate::burst::{Exchanges, serve};
+use crate::burst::{Exchanges, Received};
 use crate::connection::Connection;
+use crate::serve::serve;
+use crate::streams::serve_streams;
 
 /// What somebody is told who sends a request without encryption, in the one way that is understood.
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n\
@@ -25,9 +27,18 @@ pub(crate) async fn serve_encrypted(
 ) {
     // In a box of its own: what a handshake needs is no burden to connections that are open.
     match Box::pin(shake_hands(&mut connection, &tls)).await {
+        Ok(()) if is_shared(&connection) => {
+            Box::pin(serve_streams(exchanges, Rc::new(connection), Received::default())).await;
+        }
         Ok(()) => serve(exchanges, Rc::new(connection)).await,
         Err(error) => Box::pin(refuse(&connection, &error)).await,
     }
+}
+
+/// Whether it was agreed that the connection carries many requests at once (RFC 9113, 3.2).
+fn is_shared(connection: &Connection) -> bool {
+    let security = connection.security.as_ref();
+    security.is_some_and(|security| security.protocol.as_deref() == Some(b"h2"))
 }
 
 async fn shake_hands(connection: &mut Connection, tls: &ListenerTls) -> Result<(), HandshakeError> {

@@ -7,12 +7,13 @@ use std::task::Waker;
 use std::time::Duration;
 
 use sluice_meter::{Meters, WorkerMeter, http_date};
-use sluice_net::unix_ms;
+use sluice_net::{Nanos, now, unix_ms};
 use sluice_upstream::Cluster;
 
 use crate::access::AccessBuffer;
 use crate::activity::Activity;
-use crate::coroutine::Crowd;
+use crate::answer::Level;
+use crate::coroutine::{Crowd, Panicked};
 use crate::fault_log::FaultLog;
 use crate::shed::Selection;
 use crate::spare::Spares;
@@ -69,8 +70,19 @@ pub(crate) struct Worker {
 }
 
 struct DateText {
-    second: u64,
+    /// When the next second begins, on the clock of the worker.
+    until: Nanos,
     text: [u8; 29],
+}
+
+impl DateText {
+    /// A step of the wall clock shows after a second at the latest.
+    #[cold]
+    fn renew(&mut self) {
+        let ms = unix_ms();
+        self.until = now().saturating_add((1000 - ms % 1000) * 1_000_000);
+        http_date(ms / 1000, &mut self.text);
+    }
 }
 
 impl Worker {
@@ -91,7 +103,7 @@ impl Worker {
             fault_log,
             access: AccessBuffer::default(),
             spares: Spares::default(),
-            date: RefCell::new(DateText { second: u64::MAX, text: [0; 29] }),
+            date: RefCell::new(DateText { until: 0, text: [0; 29] }),
             member,
             activity: Activity::default(),
             connections: Cell::new(0),
@@ -127,13 +139,19 @@ impl Worker {
     /// The value of `Date` (RFC 9110, 6.6.1), written anew once a second.
     #[inline]
     pub(crate) fn with_date<T>(&self, use_date: impl FnOnce(&[u8]) -> T) -> T {
-        let second = unix_ms() / 1000;
         let mut date = self.date.borrow_mut();
-        if date.second != second {
-            date.second = second;
-            http_date(second, &mut date.text);
+        if now() >= date.until {
+            date.renew();
         }
         use_date(&date.text)
+    }
+
+    /// A panic cost one request: it is counted and logged.
+    #[cold]
+    pub(crate) fn on_panic(&self, panicked: &Panicked) {
+        self.meters.panics.increment();
+        let line = format_args!("an exchange panicked: {}", panicked.text());
+        self.fault_log.write(Level::Error, line);
     }
 
     pub(crate) fn is_draining(&self) -> bool {

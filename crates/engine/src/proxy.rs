@@ -14,7 +14,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use sluice_conn::{Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
+use sluice_conn::{Channel, Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
 use sluice_message::{BodyLength, Fault, FaultKind, Persistence, Retry};
 use sluice_upstream::{Breaker, Cluster};
 
@@ -90,6 +90,7 @@ impl<'e> Exchange<'e, '_> {
     }
 
     /// Tells a client that is to come back to the server which one it was.
+    #[inline(always)]
     fn remember_server(&mut self, cluster: &Cluster) {
         if let Some(server) = &self.upstream.server
             && let Some(cookie) = cluster.sticky_cookie(self.request, server)
@@ -138,9 +139,9 @@ impl<'e> Exchange<'e, '_> {
                 upload.refuse(fault.kind);
             }
             let mut relay = Relay {
-                source: &upstream.stream,
+                source: Channel::Own(&upstream.stream),
                 receiver: &mut *upstream.receiver,
-                sink: downstream.stream,
+                sink: downstream.channel,
                 sender: &mut *downstream.sender,
             };
             if let Poll::Ready(result) = relay.poll(cx) {

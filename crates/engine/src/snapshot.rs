@@ -92,6 +92,8 @@ pub struct ListenerPlan {
     pub guard: Arc<ConnectionGuard>,
     /// Routes that may be taken from here.
     pub routes: Arc<RouteTable>,
+    /// How connections carry many requests at once; absent where they do not.
+    pub http2: Option<sluice_wire::h2::Config>,
     /// How connections are encrypted; absent where they are not.
     pub tls: Option<ListenerTls>,
     /// Counters.

@@ -60,7 +60,7 @@ impl<'e> Exchange<'e, '_> {
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
         let downstream = &mut *self.downstream;
         if downstream.sender.waiting() > 0
-            && let Poll::Ready(Err(kind)) = downstream.sender.poll_flush(downstream.stream, cx)
+            && let Poll::Ready(Err(kind)) = downstream.sender.poll_flush(downstream.channel, cx)
         {
             return Poll::Ready(Fault::downstream(kind));
         }

@@ -83,6 +83,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
         connections: ConnectionLimits { requests: u64::MAX, total: 100, per_client: u32::MAX },
         guard: Arc::new(ConnectionGuard::new()),
         routes: Arc::new(routes),
+        http2: None,
         tls: None,
         meter: meters.listener("web"),
     };

@@ -192,6 +192,7 @@ const fn name(rule: Syntax) -> &'static str {
         Syntax::TransferEncoding => "Transfer-Encoding, unknown or without chunked at its end",
         Syntax::Chunk => "a chunk of its content",
         Syntax::Trailer => "a trailer field",
+        Syntax::Frame => "a frame",
         // Of requests only.
         Syntax::RequestLine | Syntax::Target | Syntax::Path | Syntax::Host => "its head",
     }

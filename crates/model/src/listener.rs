@@ -1,5 +1,6 @@
 //! Listeners: where clients connect, and what one connection may ask for.
 
+mod http2;
 mod tls;
 
 use std::collections::HashMap;
@@ -14,6 +15,8 @@ use crate::report::Report;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 use crate::tree::{Node, Value};
 
+pub use http2::Http2;
+use http2::{HTTP2, read_http2};
 pub(crate) use tls::read_terms;
 pub use tls::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, ListenerTls, SelfSigned,
@@ -32,6 +35,8 @@ pub struct Listener {
     pub limits: Limits,
     /// How long a client may take.
     pub timeout: ListenerTimeout,
+    /// How HTTP/2 is spoken; `None` = it is not.
+    pub http2: Option<Http2>,
     /// How its connections are encrypted; `None` = they are not.
     pub tls: Option<ListenerTls>,
 }
@@ -96,6 +101,12 @@ pub(crate) static LISTENER: Section = Section {
             kind: Kind::Table(&TIMEOUT),
             preset: Preset::Absent("the defaults below"),
             doc: "How long a client may take.",
+        },
+        Key {
+            name: "http2",
+            kind: Kind::Table(&HTTP2),
+            preset: Preset::Absent("the defaults below"),
+            doc: "HTTP/2.",
         },
         Key {
             name: "tls",
@@ -229,12 +240,13 @@ fn read_listener(fields: &Fields<'_, '_>) -> Option<(Listener, Spans)> {
     let address = fields.parsed("address", parse_address);
     let limits = read_limits(&fields.table("limits"));
     let timeout = read_timeout(&fields.table("timeout"));
+    let http2 = read_http2(&fields.table("http2"));
     let tls = read_tls(fields);
     let address = address?;
     let place = fields.text("address")?.span;
     let spans = Spans { name: fields.text("name").map_or(place, |it| it.span), address: place };
     let name = name.unwrap_or_else(|| address.to_string());
-    Some((Listener { name, address, limits, timeout, tls }, spans))
+    Some((Listener { name, address, limits, timeout, http2, tls }, spans))
 }
 
 fn once(

@@ -100,7 +100,8 @@ impl Connected {
     }
 
     /// Writes some of `bytes`.
-    #[inline]
+    // In line, though content and heads are written from several places: a call costs measurably.
+    #[inline(always)]
     pub(crate) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.registration.readiness.write.poll_ready(cx));
         ready!(poll_budget(cx));

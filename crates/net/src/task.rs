@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,9 @@ type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 thread_local! {
     /// Tasks of this thread that are ready to run. Only their own thread pushes here.
-    static READY: RefCell<VecDeque<usize>> = const { RefCell::new(VecDeque::new()) };
+    /// Without a destructor, which every access would have to ask about; emptied when the tasks go.
+    static READY: RefCell<ManuallyDrop<VecDeque<usize>>> =
+        const { RefCell::new(ManuallyDrop::new(VecDeque::new())) };
     /// Identity of the task set of this thread, to tell local wake-ups from foreign ones; 0 if it has
     /// none. A number, which is read without asking whether the thread is ending.
     static LOCAL: Cell<u64> = const { Cell::new(0) };
@@ -171,9 +174,9 @@ impl Tasks {
     /// Runs the tasks that are ready now; those woken meanwhile wait for the next turn, so that
     /// sockets are looked at in between.
     pub(crate) fn run_ready(&self) {
-        let turn = READY.with_borrow(VecDeque::len);
+        let turn = READY.with_borrow(|ready| ready.len());
         for _ in 0..turn {
-            let Some(index) = READY.with_borrow_mut(VecDeque::pop_front) else { return };
+            let Some(index) = READY.with_borrow_mut(|ready| ready.pop_front()) else { return };
             self.run(index);
         }
     }
@@ -184,7 +187,8 @@ impl Tasks {
             let slots = std::mem::take(&mut *self.slots.borrow_mut());
             drop(slots);
         }
-        READY.with_borrow_mut(VecDeque::clear);
+        // The memory, too: nobody else gives it back.
+        READY.with_borrow_mut(|ready| **ready = VecDeque::new());
     }
 
     pub(crate) fn has_ready(&self) -> bool {

@@ -127,6 +127,7 @@ impl Exchanges {
         let event = self.connection.next(&mut input, 0, head, &mut self.trailers);
         let Ok(Some(Event::Head { about, .. })) = event else { panic!("{event:?}") };
         let options = ResponseOptions {
+            strict_transport: None,
             request: head.method,
             body: BodyLength::Known(13),
             date: Some(b"Sat, 21 Nov 2026 01:00:00 GMT"),

@@ -80,7 +80,8 @@ fn a_stream_allocates_nothing() {
                 server.consume(about.stream, data.len());
                 let (request, body) = (Method::Post, BodyLength::Known(7));
                 let date = Some(&b"Sat, 21 Nov 2026 01:00:00 GMT"[..]);
-                let options = ResponseOptions { request, body, date, end: End::More };
+                let options =
+                    ResponseOptions { request, body, date, strict_transport: None, end: End::More };
                 server.respond(&mut down, about.stream, &answer, &options).unwrap();
                 assert_eq!(server.data(&mut down, about.stream, b"content", End::Stream), Ok(7));
             }

@@ -124,6 +124,7 @@ impl Server {
                     head.fields.push(b"X-Hop", b"1").unwrap();
                     let date = Some(&b"Sat, 21 Nov 2026 01:00:00 GMT"[..]);
                     let options = ResponseOptions {
+                        strict_transport: None,
                         request: Method::Post,
                         body: BodyLength::Framed,
                         date,

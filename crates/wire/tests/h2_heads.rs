@@ -88,7 +88,8 @@ impl Pair {
     /// Answers it; the client's head is filled.
     fn answer(&mut self, stream: StreamId, head: &ResponseHead, request: Method) {
         let end = if head.body == BodyLength::Empty { End::Stream } else { End::More };
-        let options = &ResponseOptions { request, body: head.body, date: None, end };
+        let options =
+            &ResponseOptions { request, body: head.body, date: None, strict_transport: None, end };
         let mut out = Vec::new();
         self.server.respond(&mut out, stream, head, options).unwrap();
         let got = self.down(&out);

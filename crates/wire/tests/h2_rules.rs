@@ -202,6 +202,7 @@ fn answer(connection: &mut ServerConnection, number: u32) {
     let mut head = ResponseHead::new();
     head.status = 200;
     let options = ResponseOptions {
+        strict_transport: None,
         request: Method::Get,
         body: BodyLength::Empty,
         date: None,

@@ -36,7 +36,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit", &[]),
-    ("acceptance", &["testkit"]),
+    ("acceptance", &["message", "testkit", "wire"]),
 ];
 
 /// Compares the manifest of every crate with the table.

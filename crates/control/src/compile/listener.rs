@@ -2,9 +2,10 @@
 
 use sluice_conn::ServerTimeouts;
 use sluice_engine::ConnectionLimits;
-use sluice_model::{Address, Limits as ModelLimits, ListenerTimeout};
+use sluice_model::{Address, Http2, Limits as ModelLimits, Listener, ListenerTimeout};
 use sluice_net::Endpoint;
 use sluice_wire::h1::Limits;
+use sluice_wire::h2::Config;
 
 pub(crate) fn endpoint(address: &Address) -> Endpoint {
     match address {
@@ -25,6 +26,13 @@ pub(crate) fn timeouts(timeout: &ListenerTimeout) -> ServerTimeouts {
         body: timeout.body,
         write: timeout.write,
     }
+}
+
+/// How connections carry many requests at once; what a head may be is the same for all protocols.
+pub(crate) fn http2(listener: &Listener) -> Option<Config> {
+    let Http2 { streams, window, connection_window } = listener.http2?;
+    let limits = limits(&listener.limits);
+    Some(Config { limits, streams, stream_window: window, connection_window, ..Config::default() })
 }
 
 /// No limit is the largest number.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sluice_model::{
-    Address, CertificateFiles, ClientCertificates as ModelClients, ClientMode, Listener,
+    Address, CertificateFiles, ClientCertificates as ModelClients, ClientMode, Http2, Listener,
     ListenerTls, Model, SelfSigned, TlsTerms, UpstreamTls, Verify,
 };
 use sluice_net::files;
@@ -18,9 +18,6 @@ use crate::flaw::{Flaw, plain};
 
 /// The largest file that is read: a chain of certificates is a few KiB.
 const LARGEST: usize = 4 << 20;
-
-/// What is spoken over encrypted connections.
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 
 /// What an encrypted listener needs, known to work.
 #[derive(Debug)]
@@ -77,7 +74,7 @@ fn prepare_one(listener: &Listener, tls: &ListenerTls) -> Result<PreparedTls, Co
         let message = format!("tls: there is no certificate in the folder {folder}");
         return Err((message, Some("certificates are files that end in .pem or .crt")));
     }
-    let terms = terms(&tls.terms);
+    let terms = terms(&tls.terms, listener.http2);
     let clients = tls.client.as_ref().map_or(Ok(ClientCertificates::Unasked), read_clients)?;
     let ticket_keys = tls.ticket_keys.as_deref().map(read_ticket_keys).transpose()?;
     let settings = ServerSettings {
@@ -137,15 +134,22 @@ fn client_settings(tls: &UpstreamTls) -> Result<ClientSettings, Complaint> {
             ocsp: None,
         })?),
     };
-    Ok(ClientSettings { trust, terms: terms(&tls.terms), certificate, resumption: Reuse::Tickets })
+    Ok(ClientSettings {
+        trust,
+        terms: terms(&tls.terms, None),
+        certificate,
+        resumption: Reuse::Tickets,
+    })
 }
 
-fn terms(terms: &TlsTerms) -> Terms {
+fn terms(terms: &TlsTerms, http2: Option<Http2>) -> Terms {
+    // What is better comes first.
+    let protocols: &[&[u8]] = if http2.is_some() { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
     Terms {
         versions: terms.versions.iter().filter_map(|name| Version::named(name)).collect(),
         suites: terms.suites.clone(),
         groups: terms.groups.clone(),
-        protocols: PROTOCOLS.map(<[u8]>::to_vec).to_vec(),
+        protocols: protocols.iter().map(|name| name.to_vec()).collect(),
     }
 }
 

@@ -13,8 +13,8 @@ use sluice_net::process::{cpus, monotonic_micros};
 use super::shown::{listener_url, url};
 use super::{Failure, Supervisor};
 use crate::compile::{
-    Prepared, PreparedAction, PreparedTable, PreparedTls, connection_limits, endpoint, limits,
-    mirror, prepare, timeouts,
+    Prepared, PreparedAction, PreparedTable, PreparedTls, connection_limits, endpoint, http2,
+    limits, mirror, prepare, timeouts,
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
@@ -231,6 +231,7 @@ impl Supervisor {
                     connections: connection_limits(&listener.limits),
                     guard: Arc::clone(&place.guard),
                     routes: Arc::clone(&routes),
+                    http2: http2(listener),
                     tls: tls.get_mut(position).and_then(Option::take),
                     meter: self.status.meters().listener(&listener.name),
                 };

@@ -162,7 +162,7 @@ impl Exchange<'_, '_> {
                 }
                 // Interim answers wait in the output.
                 if downstream.sender.waiting() > 0 {
-                    let flushed = downstream.sender.poll_flush(downstream.stream, cx);
+                    let flushed = downstream.sender.poll_flush(downstream.channel, cx);
                     if let Poll::Ready(Err(kind)) = flushed {
                         return Poll::Ready(Err(Fault::downstream(kind)));
                     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use sluice_conn::{Content, Reuse, Upstream};
+use sluice_conn::{Channel, Content, Reuse, Upstream};
 use sluice_message::{BodyLength, Expectation, Fields, RequestHead};
 use sluice_meter::{PerWorker, RouteMeter};
 use sluice_net::{Stream, spawn};
@@ -171,7 +171,7 @@ async fn discard(cluster: &Cluster, server: &Server, stream: Stream, spare: &mut
     let upstream = Upstream::resume(stream, halves, Reuse::Reused);
     let read = poll_fn(|cx| {
         while upstream.receiver.content() <= DISCARD {
-            match upstream.receiver.poll_content(&upstream.stream, cx) {
+            match upstream.receiver.poll_content(Channel::Own(&upstream.stream), cx) {
                 Poll::Ready(Ok(Content::Piece)) => {
                     let piece = upstream.receiver.piece().len();
                     upstream.receiver.advance(piece);

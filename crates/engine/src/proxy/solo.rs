@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use sluice_conn::{Reuse, Upstream};
+use sluice_conn::{Channel, Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, Fields, RequestHead, ResponseHead, Retry, Syntax};
 use sluice_net::{Deadline, Nanos, Stream, now};
 use sluice_upstream::{Breaker, Cluster, ClusterSettings, Server};
@@ -87,7 +87,8 @@ impl Awaiting<'_, '_> {
         for _ in 0..INTERIMS {
             poll_fn(|cx| {
                 if refused.is_none()
-                    && let Poll::Ready(Err(kind)) = upstream.sender.poll_flush(&upstream.stream, cx)
+                    && let Poll::Ready(Err(kind)) =
+                        upstream.sender.poll_flush(Channel::Own(&upstream.stream), cx)
                 {
                     // Its answer may be on its way all the same.
                     refused = Some(kind);

@@ -1,6 +1,6 @@
 //! Protocols that a request switches to: two pipes.
 
-use sluice_conn::{Relay, Upstream, tunnel};
+use sluice_conn::{Channel, Relay, Upstream, tunnel};
 use sluice_message::{
     BodyLength, Fault, FaultKind, FieldId, Persistence, RequestHead, Retry, Syntax, Version,
 };
@@ -29,15 +29,15 @@ impl Exchange<'_, '_> {
         downstream.become_pipe();
         upstream.become_pipe();
         let up = Relay {
-            source: downstream.stream,
+            source: downstream.channel,
             receiver: &mut *downstream.receiver,
-            sink: &upstream.stream,
+            sink: Channel::Own(&upstream.stream),
             sender: &mut *upstream.sender,
         };
         let down = Relay {
-            source: &upstream.stream,
+            source: Channel::Own(&upstream.stream),
             receiver: &mut *upstream.receiver,
-            sink: downstream.stream,
+            sink: downstream.channel,
             sender: &mut *downstream.sender,
         };
         let ended = tunnel(up, down, downstream.deadline, cluster.settings().tunnel_timeout).await;

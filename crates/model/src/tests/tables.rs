@@ -214,6 +214,7 @@ fn every_unknown_key_is_refused_everywhere() {
         "listener = [{ address = ':1', zzzzzzz = 1 }]",
         "listener = [{ address = ':1', limits.zzzzzzz = 1 }]",
         "listener = [{ address = ':1', timeout.zzzzzzz = 1 }]",
+        "listener = [{ address = ':1', http2.zzzzzzz = 1 }]",
         "listener = [{ address = ':1', tls = { folder = 'd', zzzzzzz = 1 } }]",
         "listener = [{ address = ':1', tls.certificates = [{ cert = 'c', zzzzzzz = 1 }] }]",
         "listener = [{ address = ':1', tls = { folder = 'd', client = { ca = 'c', zzzzzzz = 1 } } }]",

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io;
 
-use sluice_conn::{Content, Receiver, Reuse, Sender, Upstream};
+use sluice_conn::{Channel, Content, Receiver, Reuse, Sender, Upstream};
 use sluice_message::{FaultKind, Method, ResponseHead};
 use sluice_net::tls::{Reason as TlsReason, TlsClient};
 use sluice_net::{Deadline, Elapsed, Endpoint, connect};
@@ -140,7 +140,7 @@ async fn attempt(rule: &CheckRule, question: &Question) -> Result<(), Reason> {
     let (mut receiver, mut sender) = (Receiver::new(), Sender::new());
     let mut upstream = Upstream::new(stream, (&mut receiver, &mut sender), Reuse::Fresh);
     upstream.sender.push(&question.request);
-    poll_fn(|cx| upstream.sender.poll_flush(&upstream.stream, cx)).await?;
+    poll_fn(|cx| upstream.sender.poll_flush(Channel::Own(&upstream.stream), cx)).await?;
     let status = final_status(probe, &mut upstream).await?;
     if !probe.statuses.iter().any(|range| range.contains(&status)) {
         return Err(Reason::Status(status));
@@ -179,7 +179,9 @@ async fn search(upstream: &mut Upstream<'_>, wanted: &[u8]) -> Result<(), Reason
     let found =
         |seen: &[u8]| wanted.is_empty() || seen.windows(wanted.len()).any(|it| it == wanted);
     loop {
-        let content = poll_fn(|cx| upstream.receiver.poll_content(&upstream.stream, cx)).await?;
+        let content =
+            poll_fn(|cx| upstream.receiver.poll_content(Channel::Own(&upstream.stream), cx))
+                .await?;
         if content == Content::Piece {
             let piece = upstream.receiver.piece();
             let piece = piece.get(..piece.len().min(SEARCHED - seen.len())).unwrap_or_default();

@@ -179,6 +179,7 @@ impl Peer {
         head.status = 200;
         head.fields.push(b"server", b"test").unwrap();
         let options = ResponseOptions {
+            strict_transport: None,
             request: Method::Get,
             body: BodyLength::Framed,
             date: None,

@@ -40,6 +40,8 @@ pub struct ResponseOptions<'a> {
     pub body: BodyLength,
     /// Value of the `date` field, sent if the head has none and is not interim.
     pub date: Option<&'a [u8]>,
+    /// Value of the `strict-transport-security` field, sent if the head has none and is not interim.
+    pub strict_transport: Option<&'static str>,
     /// Whether nothing follows the head; an interim one never ends a stream.
     pub end: End,
 }
@@ -149,8 +151,25 @@ pub(in crate::h2) fn write_response(
     if let Some(date) = date {
         encoder.field(out, Name { id: FieldId::Date, text: b"date" }, date);
     }
+    if let Some(value) = options.strict_transport {
+        write_strict_transport(encoder, out, head, value);
+    }
     if let Length::Stated(length) = length {
         write_length(encoder, out, length);
+    }
+}
+
+/// RFC 6797, 6.1. Browsers heed the first such field, so the origin's own word stays alone.
+#[cold]
+fn write_strict_transport(
+    encoder: &mut Encoder,
+    out: &mut Vec<u8>,
+    head: &ResponseHead,
+    value: &str,
+) {
+    const NAME: &[u8] = b"strict-transport-security";
+    if !head.is_interim() && head.fields.values_of(NAME).next().is_none() {
+        encoder.field(out, Name { id: FieldId::Other, text: NAME }, value.as_bytes());
     }
 }
 

@@ -82,6 +82,7 @@ struct Known {
     request: Method,
     body: BodyLength,
     date: Option<Vec<u8>>,
+    strict_transport: Option<&'static str>,
     fields: Fields,
 }
 
@@ -92,6 +93,7 @@ impl Known {
             && self.body == options.body
             && self.request == options.request
             && self.date.as_deref() == options.date
+            && self.strict_transport == options.strict_transport
             && self.fields == head.fields
     }
 }
@@ -141,6 +143,7 @@ impl ResponseWriter {
         known.request = options.request;
         known.body = options.body;
         known.date = options.date.map(<[u8]>::to_vec);
+        known.strict_transport = options.strict_transport;
         known.fields.copy_from(&head.fields);
     }
 }
