@@ -25,7 +25,7 @@ run: release
 
 test:
 	@$(STEP) "tools" .ci/tools nginx:nginx haproxy:haproxy wrk:wrk h2load:nghttp2-client \
-		redis-server:redis-server valgrind:valgrind strace:strace curl:curl
+		redis-server:redis-server valgrind:valgrind strace:strace curl:curl openssl:openssl
 	@$(STEP) "format" $(CARGO) fmt --all --check
 	@$(STEP) "clippy" $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@$(STEP) "xtask" $(MAKE) --no-print-directory xtask

@@ -12,7 +12,7 @@ use h2_script::*;
 use sluice_message::{BodyLength, Expectation, Method, RequestHead, ResponseHead, TargetForm};
 use sluice_wire::h1::Limits;
 use sluice_wire::h2::{
-    ClientConnection, Config, Connect, End, RequestOptions, ResponseOptions, Scheme,
+    ClientConnection, Config, Connect, End, ErrorCode, RequestOptions, ResponseOptions, Scheme,
     ServerConnection,
 };
 
@@ -486,6 +486,23 @@ fn client(method: &str, bytes: &[Vec<u8>], want: &str) {
         let said = converse(&mut connection, &[settings(&[]), bytes.concat()].concat(), piece);
         assert_eq!(said.strip_prefix("settings").unwrap().trim_start(), want, "pieces of {piece}");
     }
+}
+
+#[test]
+fn answers_to_requests_that_were_given_up_are_no_matter_how_many() {
+    let mut connection = ClientConnection::client(&config());
+    let numbers = (1_u32..).step_by(2).take(300);
+    for number in numbers.clone() {
+        ask(&mut connection, "GET");
+        connection.reset(connection.stream(number).unwrap(), ErrorCode::CANCEL);
+    }
+    let answer = |number| {
+        let head = frame(HEADERS, WHOLE, number, block(&[(":status", "200")]));
+        [head, frame(DATA, 1, number, b"hi")].concat()
+    };
+    let bytes: Vec<u8> = numbers.flat_map(answer).collect();
+    let said = converse(&mut connection, &[settings(&[]), bytes].concat(), usize::MAX);
+    assert_eq!(said.trim_end(), "settings");
 }
 
 #[test]

@@ -138,6 +138,7 @@ impl<H: Peer> Connection<H> {
         self.skip(block.bytes)?;
         match self.streams.closed(block.stream) {
             Some(Closed::ByReset) => Ok(None),
+            None if H::FROM == FromServer::Yes => Ok(None),
             _ => self.fail_stream(block.stream, CLOSED, target.now),
         }
     }

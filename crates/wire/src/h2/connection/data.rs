@@ -7,6 +7,7 @@ use crate::h2::event::{About, Event, Input, StreamId};
 use crate::h2::flood::Flood;
 use crate::h2::frame::{END_STREAM, HEADER, Header, Kind, PADDED};
 use crate::h2::head::End;
+use crate::h2::settings::FromServer;
 use crate::h2::streams::{Closed, Half};
 
 /// A frame whose payload is not complete.
@@ -91,8 +92,13 @@ impl<H: Peer> Connection<H> {
         const MALFORMED: Error = Error::protocol(Reason::Malformed);
         let Some(stream) = self.streams.get_mut(header.stream) else {
             self.judge_missing(header.stream, Kind::Data)?;
-            let reset = self.streams.closed(header.stream) == Some(Closed::ByReset);
-            return Ok(Err(if reset { None } else { Some(CLOSED) }));
+            let given_up = match self.streams.closed(header.stream) {
+                Some(Closed::ByReset) => true,
+                // To a client: so long ago that nobody remembers it.
+                None => H::FROM == FromServer::Yes,
+                Some(_) => false,
+            };
+            return Ok(Err(if given_up { None } else { Some(CLOSED) }));
         };
         match stream.remote {
             Half::Done => return Ok(Err(Some(CLOSED))),

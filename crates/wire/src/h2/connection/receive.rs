@@ -322,8 +322,11 @@ impl<H: Peer> Connection<H> {
             Some(Closed::Finished) => {
                 Err(Error::new(ErrorCode::STREAM_CLOSED, Reason::StreamState))
             }
-            // A new stream below one that is there already (RFC 9113, 5.1.1).
-            None if kind == Kind::Headers => Err(Error::protocol(Reason::StreamId)),
+            // A new stream below one that is there already (RFC 9113, 5.1.1). To a client it is an answer
+            // to a request that was given up so long ago that nobody remembers it.
+            None if kind == Kind::Headers && H::FROM == FromServer::No => {
+                Err(Error::protocol(Reason::StreamId))
+            }
             Some(Closed::ByPeer) | None => Ok(()),
         }
     }
