@@ -263,6 +263,40 @@ fn who_breaks_the_rules_is_told_and_logged() {
 }
 
 #[test]
+fn a_client_that_stalls_in_a_frame_is_left_and_its_requests_with_it() {
+    let gate = Gate::new();
+    let origin = Origin::start(behaviour::gated(gate.clone(), behaviour::fixed(200, "late")));
+    let upstream = format!("[upstream.api]\nservers = \"{}\"\n\n", origin.address());
+    let text = config(&(upstream + "[[route]]\npath = \"/*\"\nproxy = \"api\"\n"));
+    let web = "name = \"web\"\n";
+    let hasty = format!("{web}timeout = {{ head = \"200ms\" }}\n");
+    let sluice = Sluice::start(&text.replacen(web, &hasty, 1));
+    let mut client = Http2Client::connect(&sluice.address("web"));
+    let _waiting = client.begin(("GET", "/"), &[], BodyLength::Empty);
+    assert!(origin.wait_for_requests(1));
+    // A PING that never comes to its end.
+    client.send_raw(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2]);
+    client.ignore_rest();
+    let active = "sluice_upstream_active_requests{upstream=\"api\"}";
+    assert!(eventually(|| metric(&sluice.admin(), active) == 0));
+    gate.open();
+    sluice.stop();
+}
+
+#[test]
+fn an_idle_connection_is_closed_with_a_word() {
+    let text = config("[[route]]\npath = \"/*\"\nrespond = \"hello\"\n");
+    let web = "name = \"web\"\n";
+    let hasty = format!("{web}timeout = {{ idle = \"200ms\" }}\n");
+    let sluice = Sluice::start(&text.replacen(web, &hasty, 1));
+    let mut client = Http2Client::connect(&sluice.address("web"));
+    assert_eq!(client.get("/").status(), 200);
+    client.wait_for_end();
+    assert_eq!(client.goodbye, Some(ErrorCode::NO_ERROR));
+    sluice.stop();
+}
+
+#[test]
 fn requests_taken_back_at_once_end_a_connection_and_no_other() {
     let gate = Gate::new();
     let origin = Origin::start(behaviour::gated(gate.clone(), behaviour::fixed(200, "late")));

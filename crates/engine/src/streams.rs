@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use sluice_conn::h2::{Arrival, Failure, Http2Server, Pause};
 use sluice_conn::linger;
+use sluice_message::Fault;
 use sluice_net::{Nanos, now, spawn};
+use sluice_wire::h2::Error;
 
 use crate::answer::Level;
 use crate::burst::{Exchanges, Job, Received};
@@ -43,9 +45,14 @@ pub(crate) async fn serve_streams(
                     server.drain();
                 }
             }
-            Next::Gone(failure) => {
+            Next::Gone(None) => return desk.leave(),
+            Next::Gone(Some(failure)) => {
                 desk.leave();
-                return tell(&connection, failure);
+                // Streams hear of it now, not when the client has read why.
+                drop(server);
+                let Some(rule) = failure.rule else { return };
+                tell(&connection, failure.fault, rule);
+                return linger(&connection.stream, &connection.deadline).await;
             }
             Next::Over => {
                 desk.leave();
@@ -148,26 +155,25 @@ impl Watch {
             .at
             .saturating_add(nanos(limit))
             .min(patience.filter(|at| *at > now()).unwrap_or(Nanos::MAX));
-        if pause == Pause::Idle && connection.worker.selection.falls_on(self.at) {
-            return Poll::Ready(Next::Over);
-        }
-        if connection.deadline.poll_at(end, cx).is_pending() {
+        let chosen = pause == Pause::Idle && connection.worker.selection.falls_on(self.at);
+        if !chosen && connection.deadline.poll_at(end, cx).is_pending() {
             return Poll::Pending;
         }
         match pause {
-            Pause::Idle | Pause::Frame => {
+            Pause::Idle => {
+                // The client hears of it before the connection is closed.
                 server.end_drain();
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
+            // In the middle of a frame, or of what it was to take.
             _ => Poll::Ready(Next::Gone(None)),
         }
     }
 }
 
-/// Says why a connection broke, if it was the client's doing.
-fn tell(connection: &Connection, failure: Option<Failure>) {
-    let Some(Failure { fault, rule: Some(rule) }) = failure else { return };
+/// Counts and logs which rule a client broke.
+fn tell(connection: &Connection, fault: Fault, rule: Error) {
     let worker = &connection.worker;
     worker.meters.faults().worker(worker.index).on_fault(fault);
     let (name, peer) = (&connection.listener.plan().name, connection.peer);

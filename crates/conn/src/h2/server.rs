@@ -147,6 +147,13 @@ impl Http2Server {
     }
 }
 
+impl Drop for Http2Server {
+    /// Streams are told that nobody drives their connection any more.
+    fn drop(&mut self) {
+        self.shared.borrow_mut().give_up(FaultKind::Closed);
+    }
+}
+
 fn fail(state: &mut State, kind: FaultKind) -> Failure {
     state.give_up(kind);
     Failure { fault: Fault::downstream(kind), rule: None }

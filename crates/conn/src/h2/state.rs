@@ -155,9 +155,10 @@ impl State {
 
     /// Has the stream called when there is room in the output.
     pub(super) fn await_room(&mut self, slot: usize, cx: &Context<'_>) {
-        self.waiting.push_back(slot);
-        if let Some(slot) = self.slots.get_mut(slot) {
-            slot.writer = Some(cx.waker().clone());
+        let Some(found) = self.slots.get_mut(slot) else { return };
+        // Who is awaited already has its place, or is called when its window opens.
+        if found.writer.replace(cx.waker().clone()).is_none() {
+            self.waiting.push_back(slot);
         }
     }
 
