@@ -5,6 +5,9 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 SLUICE := $(TARGET)/release/sluice
 XTASK := $(TARGET)/debug/xtask
 STEP := .ci/step
+# Tools of the tests that no package of the system holds.
+TOOLS := $(TARGET)/tools
+H2SPEC := github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
 SUITES := gate gateway-go silly pingap infini
 
 # Tests of the whole program, by file; they run against the release binary.
@@ -25,14 +28,16 @@ run: release
 
 test:
 	@$(STEP) "tools" .ci/tools nginx:nginx haproxy:haproxy wrk:wrk h2load:nghttp2-client \
-		redis-server:redis-server valgrind:valgrind strace:strace curl:curl openssl:openssl
+		redis-server:redis-server valgrind:valgrind strace:strace curl:curl openssl:openssl \
+		go:golang-go
+	@$(STEP) "tools written in Go" .ci/go-tools $(abspath $(TOOLS)) $(H2SPEC)
 	@$(STEP) "format" $(CARGO) fmt --all --check
 	@$(STEP) "clippy" $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@$(STEP) "xtask" $(MAKE) --no-print-directory xtask
 	@$(STEP) "tidy" $(XTASK) tidy
 	@$(STEP) "unit tests and fuzz corpus" $(CARGO) test --locked --workspace --exclude sluice-acceptance
 	@$(STEP) "release build" $(MAKE) --no-print-directory release
-	@SLUICE_BIN=$(abspath $(SLUICE)) $(STEP) "acceptance tests" \
+	@SLUICE_BIN=$(abspath $(SLUICE)) PATH="$(abspath $(TOOLS)):$$PATH" $(STEP) "acceptance tests" \
 		$(CARGO) test --locked --workspace $(ACCEPTANCE)
 	@SLUICE_BIN=$(abspath $(SLUICE)) $(STEP) "instruction gate" $(XTASK) gate
 

@@ -10,7 +10,7 @@
 use std::process::Command;
 
 use sluice_acceptance::http2::{Appetite, Http2Client};
-use sluice_acceptance::tls::made;
+use sluice_acceptance::tls::{curl, made};
 use sluice_acceptance::{config, eventually, metric};
 use sluice_message::BodyLength;
 use sluice_testkit::{After, Asked, ByteScript, Gate, Origin, Signal, Sluice, behaviour, get};
@@ -73,6 +73,29 @@ fn where_it_is_switched_off_it_is_a_bad_request() {
     let mut script = ByteScript::connect(&sluice.address("web"));
     script.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     assert_eq!(script.read_response(Asked::Get).unwrap().status, 400);
+    sluice.stop();
+}
+
+#[test]
+fn where_it_is_required_nothing_else_is_spoken() {
+    let text = config("[[route]]\npath = \"/*\"\nrespond = \"hello\"\n");
+    let required = "127.0.0.1:0\"\nhttp2 = { required = true }\n";
+    let encrypted = "[[listener]]\nname = \"tls\"\naddress = \"127.0.0.1:0\"\ntls = { self_signed = true }\n\
+                     http2 = { required = true }\n";
+    let text =
+        text.replacen("127.0.0.1:0\"\n\n[[route", &format!("{required}{encrypted}\n[[route"), 1);
+    let sluice = Sluice::start(&text);
+    assert_eq!(Http2Client::connect(&sluice.address("web")).get("/").text(), "hello");
+    let mut script = ByteScript::connect(&sluice.address("web"));
+    script.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (said, _) = script.read_to_end();
+    // GOAWAY because of PROTOCOL_ERROR, behind the settings.
+    assert!(said.windows(8).any(|it| it == [0, 0, 0, 0, 0, 0, 0, 1]), "{said:?}");
+    let url = format!("https://{}/", sluice.address("tls"));
+    let done = curl(&["-k", "--http2", &url]);
+    assert!(done.text.starts_with("HTTP/2 200"), "{done:?}");
+    let done = curl(&["-k", "--http1.1", &url]);
+    assert!(done.code != Some(0) && done.text.is_empty(), "{done:?}");
     sluice.stop();
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
-    Action, ConnectionLimits, ListenerPlan, Proof, Report, Route, RouteTable, Snapshot,
+    Action, Beginning, ConnectionLimits, ListenerPlan, Proof, Report, Route, RouteTable, Snapshot,
     TrustedProxies,
 };
 use sluice_meter::Meters;
@@ -89,6 +89,7 @@ impl AdminSite {
             guard: Arc::clone(&place.guard),
             routes: Arc::clone(&self.routes),
             http2: None,
+            beginning: Beginning::Any,
             tls: None,
             meter: self.meters.listener("admin"),
         }

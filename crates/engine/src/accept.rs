@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use sluice_net::{Accepted, Deadline, Listener, spawn};
 
-use crate::ListenerPlan;
 use crate::answer::Level;
-use crate::burst::Exchanges;
+use crate::burst::{Exchanges, Received};
 use crate::connection::Connection;
 use crate::guard::{Refusal, Seat};
 use crate::handshake::serve_encrypted;
 use crate::listener::{ListenerState, Listeners};
 use crate::local::Worker;
 use crate::serve::serve;
+use crate::streams::serve_streams;
 use crate::team::{HandOver, Inbox};
+use crate::{Beginning, ListenerPlan};
 
 /// Pause after the kernel refused a connection: descriptors come back when others close.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -140,7 +141,11 @@ fn take_in(
         Ok(stream) => {
             let connection = Connection::new(stream, peer, seat, state, worker);
             let exchanges = Rc::clone(exchanges);
-            match &state.plan().tls {
+            let plan = state.plan();
+            match &plan.tls {
+                None if plan.beginning == Beginning::Shared => {
+                    spawn(serve_streams(exchanges, Rc::new(connection), Received::default()));
+                }
                 None => spawn(serve(exchanges, Rc::new(connection))),
                 Some(tls) => spawn(serve_encrypted(exchanges, connection, tls.clone())),
             }

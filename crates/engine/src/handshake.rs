@@ -7,12 +7,12 @@ use sluice_conn::linger;
 use sluice_meter::HandshakeMeter;
 use sluice_net::tls::{Handshake, HandshakeError, Reason, Security, Version};
 
-use crate::ListenerTls;
 use crate::answer::Level;
 use crate::burst::{Exchanges, Received};
 use crate::connection::Connection;
 use crate::serve::serve;
 use crate::streams::serve_streams;
+use crate::{Beginning, ListenerTls};
 
 /// What somebody is told who sends a request without encryption, in the one way that is understood.
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n\
@@ -38,7 +38,8 @@ pub(crate) async fn serve_encrypted(
 /// Whether it was agreed that the connection carries many requests at once (RFC 9113, 3.2).
 fn is_shared(connection: &Connection) -> bool {
     let security = connection.security.as_ref();
-    security.is_some_and(|security| security.protocol.as_deref() == Some(b"h2"))
+    connection.listener.plan().beginning == Beginning::Shared
+        || security.is_some_and(|security| security.protocol.as_deref() == Some(b"h2"))
 }
 
 async fn shake_hands(connection: &mut Connection, tls: &ListenerTls) -> Result<(), HandshakeError> {

@@ -41,8 +41,8 @@ pub use guard::{ConnectionGuard, ConnectionLimits};
 pub use redirect::{Redirect, RedirectProblem};
 pub use shed::ConnectionCap;
 pub use snapshot::{
-    AccessLog, Action, ListenerPlan, ListenerTls, Mirror, Proof, Report, ReportAnswer, Route,
-    RouteTable, Snapshot, TrustedProxies,
+    AccessLog, Action, Beginning, ListenerPlan, ListenerTls, Mirror, Proof, Report, ReportAnswer,
+    Route, RouteTable, Snapshot, TrustedProxies,
 };
 pub use team::{Inbox, Member, team};
 pub use worker::{Drained, Order, WorkerParts, run_worker};

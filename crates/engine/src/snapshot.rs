@@ -94,10 +94,21 @@ pub struct ListenerPlan {
     pub routes: Arc<RouteTable>,
     /// How connections carry many requests at once; absent where they do not.
     pub http2: Option<sluice_wire::h2::Config>,
+    /// What connections may begin with.
+    pub beginning: Beginning,
     /// How connections are encrypted; absent where they are not.
     pub tls: Option<ListenerTls>,
     /// Counters.
     pub meter: Arc<PerWorker<ListenerMeter>>,
+}
+
+/// What a connection may begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// A request, or what connections of many requests begin with.
+    Any,
+    /// That alone.
+    Shared,
 }
 
 impl ListenerPlan {

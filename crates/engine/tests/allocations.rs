@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
-    Action, Answer, ConnectionGuard, ConnectionLimits, ListenerPlan, Order, Proof, Route,
-    RouteTable, Snapshot, WorkerParts, run_worker, team,
+    Action, Answer, Beginning, ConnectionGuard, ConnectionLimits, ListenerPlan, Order, Proof,
+    Route, RouteTable, Snapshot, WorkerParts, run_worker, team,
 };
 use sluice_meter::Meters;
 use sluice_net::{Binding, Endpoint, LogCounts, LogTarget, LogWriter, mailbox, run};
@@ -84,6 +84,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
         guard: Arc::new(ConnectionGuard::new()),
         routes: Arc::new(routes),
         http2: None,
+        beginning: Beginning::Any,
         tls: None,
         meter: meters.listener("web"),
     };

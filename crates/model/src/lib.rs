@@ -39,7 +39,8 @@ mod yaml;
 pub use address::{Address, ServerAddress};
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,
-    ListenerTimeout, ListenerTls, SelfSigned, TLS_GROUPS, TLS_SUITES, TLS_VERSIONS, TlsTerms,
+    ListenerTimeout, ListenerTls, Older, SelfSigned, TLS_GROUPS, TLS_SUITES, TLS_VERSIONS,
+    TlsTerms,
 };
 pub use log::{AccessLog, Log};
 pub use mirror::Mirror;

@@ -15,8 +15,8 @@ use crate::report::Report;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 use crate::tree::{Node, Value};
 
-pub use http2::Http2;
 use http2::{HTTP2, read_http2};
+pub use http2::{Http2, Older};
 pub(crate) use tls::read_terms;
 pub use tls::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, ListenerTls, SelfSigned,

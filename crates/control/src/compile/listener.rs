@@ -1,8 +1,8 @@
 //! Listeners: their limits in the words of those who keep them.
 
 use sluice_conn::ServerTimeouts;
-use sluice_engine::ConnectionLimits;
-use sluice_model::{Address, Http2, Limits as ModelLimits, Listener, ListenerTimeout};
+use sluice_engine::{Beginning, ConnectionLimits};
+use sluice_model::{Address, Http2, Limits as ModelLimits, Listener, ListenerTimeout, Older};
 use sluice_net::Endpoint;
 use sluice_wire::h1::Limits;
 use sluice_wire::h2::Config;
@@ -30,9 +30,17 @@ pub(crate) fn timeouts(timeout: &ListenerTimeout) -> ServerTimeouts {
 
 /// How connections carry many requests at once; what a head may be is the same for all protocols.
 pub(crate) fn http2(listener: &Listener) -> Option<Config> {
-    let Http2 { streams, window, connection_window } = listener.http2?;
+    let Http2 { streams, window, connection_window, .. } = listener.http2?;
     let limits = limits(&listener.limits);
     Some(Config { limits, streams, stream_window: window, connection_window, ..Config::default() })
+}
+
+/// What a connection may begin with.
+pub(crate) fn beginning(listener: &Listener) -> Beginning {
+    match listener.http2 {
+        Some(Http2 { older: Older::Refused, .. }) => Beginning::Shared,
+        _ => Beginning::Any,
+    }
 }
 
 /// No limit is the largest number.

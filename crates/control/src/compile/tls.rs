@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sluice_model::{
     Address, CertificateFiles, ClientCertificates as ModelClients, ClientMode, Http2, Listener,
-    ListenerTls, Model, SelfSigned, TlsTerms, UpstreamTls, Verify,
+    ListenerTls, Model, Older, SelfSigned, TlsTerms, UpstreamTls, Verify,
 };
 use sluice_net::files;
 use sluice_net::tls::{
@@ -144,7 +144,11 @@ fn client_settings(tls: &UpstreamTls) -> Result<ClientSettings, Complaint> {
 
 fn terms(terms: &TlsTerms, http2: Option<Http2>) -> Terms {
     // What is better comes first.
-    let protocols: &[&[u8]] = if http2.is_some() { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+    let protocols: &[&[u8]] = match http2.map(|http2| http2.older) {
+        Some(Older::Spoken) => &[b"h2", b"http/1.1"],
+        Some(Older::Refused) => &[b"h2"],
+        None => &[b"http/1.1"],
+    };
     Terms {
         versions: terms.versions.iter().filter_map(|name| Version::named(name)).collect(),
         suites: terms.suites.clone(),

@@ -13,8 +13,8 @@ use sluice_net::process::{cpus, monotonic_micros};
 use super::shown::{listener_url, url};
 use super::{Failure, Supervisor};
 use crate::compile::{
-    Prepared, PreparedAction, PreparedTable, PreparedTls, connection_limits, endpoint, http2,
-    limits, mirror, prepare, timeouts,
+    Prepared, PreparedAction, PreparedTable, PreparedTls, beginning, connection_limits, endpoint,
+    http2, limits, mirror, prepare, timeouts,
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
@@ -232,6 +232,7 @@ impl Supervisor {
                     guard: Arc::clone(&place.guard),
                     routes: Arc::clone(&routes),
                     http2: http2(listener),
+                    beginning: beginning(listener),
                     tls: tls.get_mut(position).and_then(Option::take),
                     meter: self.status.meters().listener(&listener.name),
                 };

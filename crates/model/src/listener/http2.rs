@@ -1,6 +1,7 @@
 //! HTTP/2 on a listener.
 
 use crate::fields::Fields;
+use crate::problem::Flaw;
 use crate::section::{Key, Kind, Preset, Section};
 
 /// How HTTP/2 is spoken with clients.
@@ -12,6 +13,17 @@ pub struct Http2 {
     pub window: u32,
     /// Bytes of content a client may send for all requests of a connection before they are taken.
     pub connection_window: u32,
+    /// Whether clients may speak an older version instead.
+    pub older: Older,
+}
+
+/// Older versions of HTTP beside HTTP/2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Older {
+    /// HTTP/1.1 is spoken, too.
+    Spoken,
+    /// Who does not begin with HTTP/2 is disconnected.
+    Refused,
 }
 
 pub(super) static HTTP2: Section = Section {
@@ -24,6 +36,13 @@ pub(super) static HTTP2: Section = Section {
             kind: Kind::Flag,
             preset: Preset::Value("true"),
             doc: "`false` for HTTP/1.1 alone.",
+        },
+        Key {
+            name: "required",
+            kind: Kind::Flag,
+            preset: Preset::Value("false"),
+            doc: "`true` for HTTP/2 alone: TLS offers nothing else, and who begins a connection with \
+                  something else is disconnected.",
         },
         Key {
             name: "streams",
@@ -51,11 +70,20 @@ pub(super) static HTTP2: Section = Section {
 
 /// `None` if it is not spoken.
 pub(super) fn read_http2(fields: &Fields<'_, '_>) -> Option<Http2> {
+    let required = fields.flag("required") == Some(true);
     let size = |name: &str| fields.size(name).and_then(|it| u32::try_from(it).ok());
     let http2 = Http2 {
         streams: fields.integer("streams").and_then(|it| u32::try_from(it).ok())?,
         window: size("window")?,
         connection_window: size("connection_window")?,
+        older: if required { Older::Refused } else { Older::Spoken },
     };
-    (fields.flag("enabled") != Some(false)).then_some(http2)
+    let enabled = fields.flag("enabled") != Some(false);
+    if required && !enabled {
+        let span = fields.entry("required").map_or(fields.span, |entry| entry.span);
+        let flaw = Flaw::new("HTTP/2 cannot be required where it is not enabled")
+            .with_help("remove `enabled = false`, or `required`");
+        fields.report.error(span, flaw);
+    }
+    enabled.then_some(http2)
 }

@@ -48,7 +48,12 @@ fn defaults_are_filled_in() {
                 body: seconds(30),
                 write: seconds(30),
             },
-            http2: Some(Http2 { streams: 128, window: 262_144, connection_window: 1_048_576 }),
+            http2: Some(Http2 {
+                streams: 128,
+                window: 262_144,
+                connection_window: 1_048_576,
+                older: Older::Spoken,
+            }),
             tls: None,
         }],
         upstreams: vec![Upstream {

@@ -88,6 +88,10 @@ fn of_listeners() {
         ("address = \":1\"\ntimeout.idle = \"0s\"", "3:16 `idle` must be from 1ms to 365d, not 0s"),
         ("address = \":1\"\ntimeout.idle = [1]", "3:16 `idle` is a duration .. this is a list"),
         ("address = \":1\"\ntimeout.idel = \"1s\"", "3:9 unknown key `idel` .. \"idle\""),
+        (
+            "address = \":1\"\nhttp2 = { enabled = false, required = true }",
+            "3:28 HTTP/2 cannot be required where it is not enabled .. remove `enabled = false`",
+        ),
         ("address = \"${NOPE}\"", "2:12 the environment variable NOPE is not set .. default"),
         ("address = \"x${PORT\"", "2:13 `${` is not closed"),
         ("address = \"${HOST}:80\"", "2:11 \"example.com:80\" is not an address"),
