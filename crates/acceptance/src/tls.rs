@@ -4,7 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
 
 /// A certificate that vouches for itself, and its key, as PEM texts.
 #[derive(Clone, Debug)]
@@ -23,6 +26,19 @@ pub struct Made {
 pub fn made(names: &[&str]) -> Made {
     let key = KeyPair::generate().expect("keys can be made");
     let params = params(names, &key);
+    let cert = params.self_signed(&key).expect("it can be signed").pem();
+    Made { cert, key: key.serialize_pem() }
+}
+
+/// The same, valid until a day of this year, month and day begins.
+///
+/// # Panics
+/// When a certificate cannot hold one of the names, or there is no such day.
+#[must_use]
+pub fn made_until(names: &[&str], (year, month, day): (i32, u8, u8)) -> Made {
+    let key = KeyPair::generate().expect("keys can be made");
+    let mut params = params(names, &key);
+    params.not_after = date_time_ymd(year, month, day);
     let cert = params.self_signed(&key).expect("it can be signed").pem();
     Made { cert, key: key.serialize_pem() }
 }

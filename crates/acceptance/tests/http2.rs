@@ -282,6 +282,8 @@ fn who_breaks_the_rules_is_told_and_logged() {
     client.wait_for_end();
     assert_eq!(client.goodbye, Some(ErrorCode::PROTOCOL_ERROR));
     sluice.wait_for_line("HTTP/2 connection ended: stream_state (protocol_error)");
+    let count = "sluice_listener_http2_errors_total{listener=\"web\",reason=\"stream_state\"}";
+    assert_eq!(metric(&sluice.admin(), count), 1);
     sluice.stop();
 }
 

@@ -12,7 +12,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use sluice_acceptance::tls::{Authority, Held, Made, curl, fetch, file, made, openssl};
+use sluice_acceptance::tls::{Authority, Held, Made, curl, fetch, file, made, made_until, openssl};
 use sluice_acceptance::{eventually, metric};
 use sluice_testkit::{Origin, Scratch, Sluice, behaviour, get, run};
 
@@ -196,6 +196,32 @@ fn certificates_are_renewed_behind_a_link_and_no_connection_ends() {
         fetch("more.test", &web, &scratch.path().join("v2/b.pem"), "/").text.ends_with("hello")
     );
     assert_eq!(held.ask("/"), "hello");
+    sluice.stop();
+}
+
+#[test]
+fn the_end_of_certificates_is_published_and_warned_of() {
+    let scratch = Scratch::new();
+    made_until(&["a.test"], (2020, 1, 1)).write(scratch.path(), "a");
+    let sluice = Sluice::start(&config(&of_folder(scratch.path(), ""), ""));
+    sluice.wait_for_line("listener web: the certificate for a.test expired ");
+    let ends = || {
+        let page = get(&sluice.admin(), "/metrics").text();
+        let family = "sluice_certificate_expiry_timestamp_seconds{";
+        let lines = page.lines().filter_map(|line| line.strip_prefix(family));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let [end] = &ends()[..] else { panic!("{:?}", ends()) };
+    assert!(end.starts_with("listener=\"web\",name=\"a.test\",fingerprint=\""), "{end}");
+    assert!(end.ends_with("} 1577836800"), "{end}");
+    let mark = sluice.words().mark();
+    made_until(&["a.test"], (2100, 3, 1)).write(scratch.path(), "a");
+    assert!(sluice.words().wait_after(mark, "shows new certificates: a.test").is_some());
+    assert!(
+        eventually(|| ends().len() == 1 && ends()[0].ends_with("} 4107542400")),
+        "{:?}",
+        ends()
+    );
     sluice.stop();
 }
 

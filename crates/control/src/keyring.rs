@@ -143,6 +143,13 @@ impl Keyring {
         self.clients.get(upstream).map(|it| &it.client)
     }
 
+    /// What clients are shown, with the names of the listeners.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&str, &Certificate)> {
+        self.held.iter().flat_map(|(name, held)| {
+            held.certificates.iter().map(move |certificate| (name.as_str(), certificate))
+        })
+    }
+
     /// The certificate that was made for a listener.
     pub(crate) fn made(&self, listener: &str) -> Option<&Certificate> {
         self.made.get(listener)

@@ -176,6 +176,7 @@ impl Watch {
 fn tell(connection: &Connection, fault: Fault, rule: Error) {
     let worker = &connection.worker;
     worker.meters.faults().worker(worker.index).on_fault(fault);
+    connection.listener.meter().http2.on_error(rule.reason.index());
     let (name, peer) = (&connection.listener.plan().name, connection.peer);
     let (reason, code) = (rule.reason.name(), rule.code.name());
     let line =
@@ -185,4 +186,18 @@ fn tell(connection: &Connection, fault: Fault, rule: Error) {
 
 fn nanos(duration: Duration) -> Nanos {
     Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_meter::HTTP2_REASONS;
+    use sluice_wire::h2::Reason;
+
+    #[test]
+    fn every_rule_is_counted_under_its_word() {
+        assert_eq!(Reason::ALL.map(Reason::name), HTTP2_REASONS);
+        for (at, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason.index(), at);
+        }
+    }
 }

@@ -26,8 +26,10 @@ pub use counter::{Counter, Gauge, Level, Tally};
 pub use date::http_date;
 pub use fault::{FaultMeter, ReasonCounters};
 pub use histogram::Histogram;
-pub use listener::{HANDSHAKE_REASONS, HandshakeMeter, ListenerMeter, TLS_VERSIONS};
-pub use meters::{Meters, Name};
+pub use listener::{
+    HANDSHAKE_REASONS, HTTP2_REASONS, HandshakeMeter, Http2Meter, ListenerMeter, TLS_VERSIONS,
+};
+pub use meters::{Meters, Name, ShownCertificate};
 pub use metric::reference;
 pub use per_worker::PerWorker;
 pub use render::ProcessFacts;

@@ -19,6 +19,51 @@ pub struct ListenerMeter {
     pub requests: Counter,
     /// Handshakes of encrypted connections.
     pub handshakes: HandshakeMeter,
+    /// Connections that ended because the client broke a rule of HTTP/2.
+    pub http2: Http2Meter,
+}
+
+/// Rules of HTTP/2 whose breach ends a connection, as they are written.
+pub const HTTP2_REASONS: [&str; 23] = [
+    "preface",
+    "frame_size",
+    "stream_id",
+    "padding",
+    "continuation",
+    "compression",
+    "malformed",
+    "settings",
+    "window",
+    "window_overrun",
+    "stream_state",
+    "too_many_streams",
+    "push",
+    "dependency",
+    "flood_resets",
+    "flood_provoked_resets",
+    "flood_settings",
+    "flood_pings",
+    "flood_empty",
+    "flood_windows",
+    "flood_priorities",
+    "flood_continuations",
+    "flood_backlog",
+];
+
+/// One worker's counts of broken rules of HTTP/2.
+#[derive(Debug, Default)]
+pub struct Http2Meter {
+    /// Connections that ended, by the rule at the same place of [`HTTP2_REASONS`].
+    pub errors: [Counter; 23],
+}
+
+impl Http2Meter {
+    /// A connection ended because of the rule at this place of [`HTTP2_REASONS`].
+    pub fn on_error(&self, reason: usize) {
+        if let Some(counter) = self.errors.get(reason) {
+            counter.increment();
+        }
+    }
 }
 
 /// Versions of TLS, as they are written.

@@ -1,7 +1,8 @@
 //! All meters of the process, by the names the configuration gives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::{
     ConcurrencySource, FaultMeter, Gauge, ListenerMeter, PerWorker, RouteMeter, ServerMeter, Tally,
@@ -24,6 +25,8 @@ pub struct Meters {
     pub(crate) listeners: ByName<String, ListenerMeter>,
     /// Limits of concurrency by route.
     pub(crate) limits: Mutex<BTreeMap<String, Arc<dyn ConcurrencySource>>>,
+    /// Certificates that clients are shown.
+    pub(crate) certificates: Mutex<BTreeSet<ShownCertificate>>,
     faults: PerWorker<FaultMeter>,
     threads: PerWorker<WorkerMeter>,
     /// Lines of the access log written.
@@ -72,6 +75,19 @@ pub enum Name<'a> {
     Listener(&'a str),
 }
 
+/// A certificate that clients are shown.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShownCertificate {
+    /// The listener that shows it.
+    pub listener: String,
+    /// Its first name; empty if it has none.
+    pub name: String,
+    /// Its SHA-256 digest.
+    pub fingerprint: String,
+    /// The last moment it is valid at, since 1970.
+    pub expiry: Duration,
+}
+
 impl Meters {
     /// Meters for so many workers.
     #[must_use]
@@ -83,6 +99,7 @@ impl Meters {
             servers: Mutex::default(),
             listeners: Mutex::default(),
             limits: Mutex::default(),
+            certificates: Mutex::default(),
             faults: PerWorker::new(workers),
             threads: PerWorker::new(workers),
             access_log_written: Tally::default(),
@@ -130,6 +147,11 @@ impl Meters {
     /// These are the limits of concurrency from now on, by the route they are for.
     pub fn set_limits(&self, limits: BTreeMap<String, Arc<dyn ConcurrencySource>>) {
         *locked(&self.limits) = limits;
+    }
+
+    /// Clients are shown these certificates from now on.
+    pub fn set_certificates(&self, shown: BTreeSet<ShownCertificate>) {
+        *locked(&self.certificates) = shown;
     }
 
     /// Faults of all requests.

@@ -9,9 +9,9 @@ use crate::meters::locked;
 use crate::metric::{self, Metric};
 use crate::route::CLASSES;
 use crate::{
-    ClassCounters, ConcurrencyReading, Counter, HANDSHAKE_REASONS, HandshakeMeter, Histogram,
-    ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter, TLS_VERSIONS, UpstreamMeter,
-    WorkerMeter,
+    ClassCounters, ConcurrencyReading, Counter, HANDSHAKE_REASONS, HTTP2_REASONS, HandshakeMeter,
+    Histogram, ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter, ShownCertificate,
+    TLS_VERSIONS, UpstreamMeter, WorkerMeter,
 };
 
 /// What only the caller can read: facts about the process. What is `None` is left out of the page.
@@ -44,6 +44,8 @@ impl Meters {
         page.sample(metric::WORKERS.name, &[], self.workers().max(1));
         self.render_workers(&mut page);
         self.render_listeners(&mut page);
+        self.render_http2(&mut page);
+        self.render_certificates(&mut page);
         self.render_routes(&mut page);
         self.render_limits(&mut page);
         self.render_upstreams(&mut page);
@@ -116,6 +118,33 @@ impl Meters {
                     page.sample(metric::LISTENER_HANDSHAKE_FAILURES.name, &labels, count);
                 }
             }
+        }
+    }
+
+    fn render_http2(&self, page: &mut Page<'_>) {
+        page.family(&metric::LISTENER_HTTP2_ERRORS);
+        for (name, meter) in locked(&self.listeners).iter() {
+            for (at, reason) in HTTP2_REASONS.into_iter().enumerate() {
+                let count = meter.sum(|meter| meter.http2.errors.get(at).map_or(0, Counter::value));
+                if count > 0 {
+                    let labels = [("listener", name.as_str()), ("reason", reason)];
+                    page.sample(metric::LISTENER_HTTP2_ERRORS.name, &labels, count);
+                }
+            }
+        }
+    }
+
+    fn render_certificates(&self, page: &mut Page<'_>) {
+        page.family(&metric::CERTIFICATE_EXPIRY);
+        for ShownCertificate { listener, name, fingerprint, expiry } in
+            locked(&self.certificates).iter()
+        {
+            let labels = [
+                ("listener", listener.as_str()),
+                ("name", name.as_str()),
+                ("fingerprint", fingerprint.as_str()),
+            ];
+            page.sample(metric::CERTIFICATE_EXPIRY.name, &labels, expiry.as_secs());
         }
     }
 

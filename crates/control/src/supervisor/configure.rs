@@ -118,6 +118,7 @@ impl Supervisor {
         self.status.meters().set_limits(self.limiters.sources());
         let before = std::mem::replace(&mut self.estate, opened.estate);
         self.snapshot = Arc::new(self.assemble(prepared));
+        self.look_at_certificates();
         let problems = self.crew.apply(&self.snapshot);
         if self.snapshot.generation == 1 && !problems.is_empty() {
             let lines = problems.iter().map(|problem| format!("error: {problem}\n"));

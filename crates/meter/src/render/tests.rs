@@ -8,7 +8,7 @@ use sluice_message::{Fault, FaultKind, Side};
 
 use super::{ProcessFacts, Seconds};
 use crate::metric::{Kind, METRICS, reference};
-use crate::{ConcurrencyReading, ConcurrencySource, Meters};
+use crate::{ConcurrencyReading, ConcurrencySource, Meters, ShownCertificate};
 
 /// A series and its value: name, labels, value.
 type Expected<'a> = (&'a str, &'a [(&'a str, &'a str)], f64);
@@ -170,9 +170,17 @@ fn busy_meters() -> Arc<Meters> {
             meters.listener(name).worker(worker).rejected_client_limit.increment();
             meters.listener(name).worker(worker).handshakes.resumed[1].increment();
             meters.listener(name).worker(worker).handshakes.on_failure(1);
+            meters.listener(name).worker(worker).http2.on_error(14);
         }
         meters.faults().worker(worker).on_fault(Fault::downstream(FaultKind::NoRoute));
     }
+    let shown = ShownCertificate {
+        listener: "web".into(),
+        name: "a.test".into(),
+        fingerprint: "00ff".into(),
+        expiry: Duration::from_secs(4_107_542_400),
+    };
+    meters.set_certificates([shown].into());
     meters.upstream("main").worker(0).idle.decrement();
     meters.server("main", "127.0.0.1:9002").worker(0).bars.add(2);
     meters.route("idle");
@@ -223,6 +231,11 @@ fn the_page_is_well_formed_and_adds_workers_up() {
         ("sluice_listener_rejected_total", &[("limit", "client")], 4.0),
         ("sluice_faults_total", &[("side", "downstream"), ("reason", "no_route")], 4.0),
         ("sluice_faults_total", &[("side", "internal"), ("reason", "broken")], 0.0),
+        (
+            "sluice_certificate_expiry_timestamp_seconds",
+            &[("listener", "web"), ("name", "a.test"), ("fingerprint", "00ff")],
+            4_107_542_400.0,
+        ),
         ("sluice_reloads_total", &[("result", "ok")], 1.0),
         ("process_start_time_seconds", &[], 1_700_000_000.25),
         ("process_cpu_seconds_total", &[], 3.000_000_005),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use aws_lc_rs::digest;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
@@ -13,11 +14,14 @@ use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, SignatureAlgorithm, SignatureScheme};
 use webpki::EndEntityCert;
 
+use super::der;
+
 /// A certificate with those of its issuers, and its private key.
 #[derive(Clone)]
 pub struct Certificate {
     pub(crate) key: Arc<CertifiedKey>,
     names: Vec<String>,
+    not_after: Option<Duration>,
 }
 
 impl PartialEq for Certificate {
@@ -58,7 +62,8 @@ impl Certificate {
             Err(error) => return Err(format!("the certificate is broken: {error}")),
         }
         let names = names(key.cert.first())?;
-        Ok(Self { key: Arc::new(key), names })
+        let not_after = key.cert.first().and_then(|it| der::not_after(it));
+        Ok(Self { key: Arc::new(key), names, not_after })
     }
 
     /// One that nobody vouches for, for these names and addresses.
@@ -77,13 +82,19 @@ impl Certificate {
     pub fn with_staple(self, ocsp: Vec<u8>) -> Self {
         let mut key = CertifiedKey::clone(&self.key);
         key.ocsp = Some(ocsp);
-        Self { key: Arc::new(key), names: self.names }
+        Self { key: Arc::new(key), ..self }
     }
 
     /// The names it is for, in lower case; `*.` stands for one label.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The last moment it is valid at, since 1970; `None` if it does not say so in a form that is known.
+    #[must_use]
+    pub const fn not_after(&self) -> Option<Duration> {
+        self.not_after
     }
 
     /// What people compare to know it again: the SHA-256 digest, in hexadecimal pairs.

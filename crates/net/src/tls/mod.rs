@@ -2,6 +2,7 @@
 
 mod certificate;
 mod client;
+mod der;
 mod pace;
 mod peer;
 mod server;

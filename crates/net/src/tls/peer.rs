@@ -6,6 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
+use super::der::{Element, element, subject, tagged};
+
 /// The certificate a peer has shown. All texts are printable ASCII.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate {
@@ -20,7 +22,9 @@ pub struct PeerCertificate {
 }
 
 impl PeerCertificate {
-    pub(crate) fn new(der: &[u8]) -> Self {
+    /// What the certificate says in DER; nothing of what is no certificate.
+    #[must_use]
+    pub fn new(der: &[u8]) -> Self {
         let digest = digest::digest(&digest::SHA256, der);
         Self {
             der: der.to_vec(),
@@ -49,52 +53,7 @@ fn names(der: &[u8]) -> Vec<String> {
 /// Tags of DER (X.690, 8.1.2).
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
-const VERSION: u8 = 0xa0;
 const OBJECT: u8 = 0x06;
-
-/// An element of DER.
-struct Element<'d> {
-    tag: u8,
-    content: &'d [u8],
-    /// What is behind it.
-    rest: &'d [u8],
-}
-
-fn element(input: &[u8]) -> Option<Element<'_>> {
-    let (&tag, rest) = input.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        // The number of bytes that hold the length (X.690, 8.1.3.5).
-        0x81..=0x83 => {
-            let (bytes, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
-            (bytes.iter().fold(0, |length, &byte| length << 8 | usize::from(byte)), rest)
-        }
-        _ => return None,
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some(Element { tag, content, rest })
-}
-
-/// Content and rest of an element of this tag.
-fn tagged(input: &[u8], wanted: u8) -> Option<(&[u8], &[u8])> {
-    let element = element(input)?;
-    (element.tag == wanted).then_some((element.content, element.rest))
-}
-
-/// The subject of a certificate (RFC 5280, 4.1): behind version, serial number, algorithm, issuer and
-/// validity.
-fn subject(der: &[u8]) -> Option<&[u8]> {
-    let (certificate, _) = tagged(der, SEQUENCE)?;
-    let (mut rest, _) = tagged(certificate, SEQUENCE)?;
-    if let Some((_, behind)) = tagged(rest, VERSION) {
-        rest = behind;
-    }
-    for _ in 0..4 {
-        rest = element(rest)?.rest;
-    }
-    Some(tagged(rest, SEQUENCE)?.0)
-}
 
 /// RFC 4514: the parts from the last to the first.
 fn distinguished_name(mut input: &[u8]) -> Option<String> {

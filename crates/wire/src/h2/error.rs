@@ -95,6 +95,39 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 23] = [
+        Self::Preface,
+        Self::FrameSize,
+        Self::StreamId,
+        Self::Padding,
+        Self::Continuation,
+        Self::Compression,
+        Self::Malformed,
+        Self::Settings,
+        Self::Window,
+        Self::WindowOverrun,
+        Self::StreamState,
+        Self::TooManyStreams,
+        Self::Push,
+        Self::Dependency,
+        Self::Flood(Flood::Resets),
+        Self::Flood(Flood::ProvokedResets),
+        Self::Flood(Flood::Settings),
+        Self::Flood(Flood::Pings),
+        Self::Flood(Flood::Empty),
+        Self::Flood(Flood::Windows),
+        Self::Flood(Flood::Priorities),
+        Self::Flood(Flood::Continuations),
+        Self::Flood(Flood::Backlog),
+    ];
+
+    /// Its place in [`Reason::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        Self::ALL.iter().position(|reason| *reason == self).unwrap_or_default()
+    }
+
     /// As it stands in logs and metrics; one word, stable.
     #[must_use]
     pub const fn name(self) -> &'static str {
