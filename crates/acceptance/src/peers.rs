@@ -1,4 +1,4 @@
-//! Foreign servers on free ports: nginx and redis-server, as far as tests need them.
+//! Foreign servers on free ports: nginx, HAProxy and redis-server, as far as tests need them.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -64,6 +64,7 @@ fn free_address() -> String {
 const NGINX: &str = "daemon off; master_process off; pid nginx.pid; error_log stderr;\n\
     events { worker_connections 512; }\n\
     http { access_log off; keepalive_requests 1000000; client_body_temp_path body;\n\
+    log_format seen '$proxy_protocol_addr $request_uri';\n\
     proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n";
 
 /// nginx with one server. `listen` stands behind the address, `server` is the rest of the block.
@@ -98,6 +99,22 @@ pub fn encrypted_nginx(names: &[&str], server: &str) -> Peer {
     nginx_with("ssl", &format!("{keys}\n{server}"), |scratch| {
         scratch.write("certificate.pem", made.cert.pem());
         scratch.write("key.pem", made.signing_key.serialize_pem());
+    })
+}
+
+/// HAProxy with one frontend; `servers` are the lines of its backend.
+#[must_use]
+pub fn haproxy(servers: &str) -> Peer {
+    Peer::start(|scratch, address| {
+        let config = format!(
+            "defaults\n mode http\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n\
+             frontend front\n bind {address}\n unique-id-format %[uuid]\n default_backend back\n\
+             backend back\n {servers}\n"
+        );
+        let config = scratch.write("haproxy.cfg", config);
+        let mut command = Command::new("haproxy");
+        command.arg("-db").arg("-f").arg(config);
+        command
     })
 }
 

@@ -91,6 +91,7 @@ impl AdminSite {
             http2: None,
             beginning: Beginning::Any,
             tls: None,
+            proxy_protocol: None,
             meter: self.meters.listener("admin"),
         }
     }

@@ -16,6 +16,7 @@ use crate::guard::{Refusal, Seat};
 use crate::handshake::serve_encrypted;
 use crate::listener::{ListenerState, Listeners};
 use crate::local::Worker;
+use crate::proxy_header::serve_announced;
 use crate::serve::serve;
 use crate::streams::serve_streams;
 use crate::team::{HandOver, Inbox};
@@ -80,7 +81,13 @@ fn admit(
         meter.rejected_memory.increment();
         return;
     }
-    let seat = match plan.guard.enter(accepted.peer.ip(), &plan.connections) {
+    let peer = accepted.peer.ip();
+    let entered = match plan.header_timeout(peer) {
+        None => plan.guard.enter(peer, &plan.connections),
+        // The header will say whose connection it is.
+        Some(_) => plan.guard.enter_unnamed(&plan.connections),
+    };
+    let seat = match entered {
         Ok(seat) => seat,
         Err(refusal) => return refuse(worker, &plan, refusal),
     };
@@ -142,12 +149,13 @@ fn take_in(
             let connection = Connection::new(stream, peer, seat, state, worker);
             let exchanges = Rc::clone(exchanges);
             let plan = state.plan();
-            match &plan.tls {
-                None if plan.beginning == Beginning::Shared => {
+            match (plan.header_timeout(peer), &plan.tls) {
+                (Some(timeout), _) => spawn(serve_announced(exchanges, connection, timeout)),
+                (None, None) if plan.beginning == Beginning::Shared => {
                     spawn(serve_streams(exchanges, Rc::new(connection), Received::default()));
                 }
-                None => spawn(serve(exchanges, Rc::new(connection))),
-                Some(tls) => spawn(serve_encrypted(exchanges, connection, tls.clone())),
+                (None, None) => spawn(serve(exchanges, Rc::new(connection))),
+                (None, Some(tls)) => spawn(serve_encrypted(exchanges, connection, tls.clone())),
             }
         }
         Err(error) => {

@@ -68,6 +68,7 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         (Side::Downstream, K::TimedOut) => (408, Level::Silent),
         (Side::Downstream, K::Closed | K::Reset) => (499, Level::Silent),
         (Side::Downstream, K::HeadTooLarge | K::TooManyFields) => (431, Level::Info),
+        (_, K::ProxyHeader) => (400, Level::Warn),
         (_, K::CertificateRequired) => (403, Level::Info),
         (_, K::NoRoute) => (404, Level::Silent),
         (_, K::MethodNotAllowed) => (405, Level::Silent),

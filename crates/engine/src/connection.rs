@@ -7,10 +7,11 @@ use std::rc::Rc;
 use sluice_message::{Fields, RequestHead, SpaceExhausted};
 use sluice_net::tls::{PeerCertificate, Security};
 use sluice_net::{Deadline, Stream};
+use sluice_wire::proxy::Ends;
 
 use crate::activity::LastSeen;
 use crate::forward::Introduction;
-use crate::guard::Seat;
+use crate::guard::{Refusal, Seat};
 use crate::listener::ListenerState;
 use crate::local::Worker;
 
@@ -21,6 +22,8 @@ pub(crate) struct Connection {
     pub(crate) peer: IpAddr,
     /// What was agreed upon when it was encrypted.
     pub(crate) security: Option<Box<Security>>,
+    /// The ends of the client's connection, where somebody in front passes it on.
+    pub(crate) announced: Option<Box<Ends>>,
     /// What origins are told about this client, once it was asked for.
     introduction: RefCell<Option<Box<Introduction>>>,
     pub(crate) served: Cell<u64>,
@@ -48,6 +51,7 @@ impl Connection {
             deadline: Deadline::new(),
             peer,
             security: None,
+            announced: None,
             introduction: RefCell::new(None),
             served: Cell::new(0),
             listener: Rc::clone(listener),
@@ -63,6 +67,13 @@ impl Connection {
         if self.worker.activity.is_first(&self.seen) {
             self.worker.activity.touch(&self.seen, self.worker.meter());
         }
+    }
+
+    /// Counts the client, which was told by a header, among those of the listener.
+    pub(crate) fn count_client(&mut self) -> Result<(), Refusal> {
+        let limits = self.listener.plan().connections;
+        self.seat = self.listener.guard().enter_client(self.peer, &limits)?;
+        Ok(())
     }
 
     /// The scheme of the URLs it was opened for.

@@ -1,7 +1,7 @@
 //! Who is connected to a listener, over all workers.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -57,13 +57,29 @@ impl ConnectionGuard {
             self.total.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::Listener);
         }
+        self.enter_client(client, limits).inspect_err(|_| {
+            self.total.fetch_sub(1, Ordering::Relaxed);
+        })
+    }
+
+    /// Counts a connection in whose client will be told; see [`ConnectionGuard::enter_client`].
+    pub(crate) fn enter_unnamed(&self, limits: &ConnectionLimits) -> Result<Seat, Refusal> {
+        let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        self.enter(nobody, &ConnectionLimits { per_client: u32::MAX, ..*limits })
+    }
+
+    /// Counts the client of a connection that is counted itself.
+    pub(crate) fn enter_client(
+        &self,
+        client: IpAddr,
+        limits: &ConnectionLimits,
+    ) -> Result<Seat, Refusal> {
         if limits.per_client == u32::MAX {
             return Ok(Seat { client: None });
         }
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let count = clients.entry(client).or_default();
         if *count >= limits.per_client {
-            self.total.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::Client);
         }
         *count += 1;
@@ -99,8 +115,11 @@ mod tests {
         guard.enter(two, &limits).unwrap();
         assert_eq!(guard.enter(two, &limits), Err(Refusal::Listener));
         assert_eq!(guard.total(), 3);
+        assert_eq!(guard.enter_unnamed(&limits), Err(Refusal::Listener));
         guard.leave(first);
-        assert!(guard.enter(one, &limits).is_ok());
+        assert!(guard.enter_unnamed(&limits).is_ok());
+        assert_eq!(guard.enter_client(one, &limits), Ok(Seat { client: Some(one) }));
+        assert_eq!(guard.enter_client(one, &limits), Err(Refusal::Client));
         assert_eq!(guard.total(), 3);
     }
 }

@@ -1,5 +1,6 @@
 //! Passing a request to an origin and its answer back.
 
+mod announce;
 mod attempt;
 mod enter;
 mod hedge;

@@ -98,6 +98,8 @@ pub struct ListenerPlan {
     pub beginning: Beginning,
     /// How connections are encrypted; absent where they are not.
     pub tls: Option<ListenerTls>,
+    /// Who says in front of a connection for whom it is; absent where nobody does.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// Counters.
     pub meter: Arc<PerWorker<ListenerMeter>>,
 }
@@ -116,6 +118,15 @@ impl ListenerPlan {
     pub(crate) fn strict_transport(&self) -> Option<&'static str> {
         self.tls.as_ref().and_then(|tls| tls.hsts)
     }
+}
+
+/// Who says in front of a connection for whom it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyProtocol {
+    /// Peers that have to; nobody else may.
+    pub from: TrustedProxies,
+    /// How long they may take.
+    pub timeout: Duration,
 }
 
 /// How connections of a listener are encrypted.

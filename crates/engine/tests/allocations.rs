@@ -86,6 +86,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
         http2: None,
         beginning: Beginning::Any,
         tls: None,
+        proxy_protocol: None,
         meter: meters.listener("web"),
     };
     Snapshot { listeners: vec![Arc::new(listener)], ..Snapshot::empty() }

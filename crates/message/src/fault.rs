@@ -82,6 +82,8 @@ pub enum FaultKind {
     Closed,
     /// The peer reset the connection.
     Reset,
+    /// A connection did not begin with the header it has to begin with.
+    ProxyHeader,
     /// No route matches.
     NoRoute,
     /// The route is for clients that have shown a certificate, and this one has not.
@@ -127,6 +129,7 @@ impl FaultKind {
             Self::TimedOut => "timed_out",
             Self::Closed => "closed",
             Self::Reset => "reset",
+            Self::ProxyHeader => "proxy_header",
             Self::NoRoute => "no_route",
             Self::CertificateRequired => "certificate_required",
             Self::MethodNotAllowed => "method_not_allowed",

@@ -5,7 +5,7 @@ use sluice_message::{Fault, FaultKind, Side, Syntax};
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 24] = [
+const KINDS: [FaultKind; 25] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -30,6 +30,7 @@ const KINDS: [FaultKind; 24] = [
     FaultKind::TlsUntrusted,
     FaultKind::TlsFailed,
     FaultKind::CertificateRequired,
+    FaultKind::ProxyHeader,
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -60,6 +61,7 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::TlsUntrusted => 21,
         FaultKind::TlsFailed => 22,
         FaultKind::CertificateRequired => 23,
+        FaultKind::ProxyHeader => 24,
     }
 }
 

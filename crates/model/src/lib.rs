@@ -39,8 +39,8 @@ mod yaml;
 pub use address::{Address, ServerAddress};
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,
-    ListenerTimeout, ListenerTls, Older, SelfSigned, TLS_GROUPS, TLS_SUITES, TLS_VERSIONS,
-    TlsTerms,
+    ListenerTimeout, ListenerTls, Older, ProxyProtocol, SelfSigned, TLS_GROUPS, TLS_SUITES,
+    TLS_VERSIONS, TlsTerms,
 };
 pub use log::{AccessLog, Log};
 pub use mirror::Mirror;
@@ -57,8 +57,8 @@ pub use share::Share;
 pub use source::{Format, Source};
 pub use upstream::{
     Balance, Breaker, Ejection, HashOn, Health, HealthRequest, Hedge, InitialHealth, Keepalive,
-    Panic, Repeatable, Retry, RetryBudget, RetryCondition, Role, Scheme, Server, ServerLimit,
-    Sticky, Upstream, UpstreamTimeout, UpstreamTls, Verify, parse_servers,
+    Panic, ProxyVersion, Repeatable, Retry, RetryBudget, RetryCondition, Role, Scheme, Server,
+    ServerLimit, Sticky, Upstream, UpstreamTimeout, UpstreamTls, Verify, parse_servers,
 };
 
 #[cfg(test)]

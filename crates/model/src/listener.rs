@@ -1,6 +1,7 @@
 //! Listeners: where clients connect, and what one connection may ask for.
 
 mod http2;
+mod proxy_protocol;
 mod tls;
 
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ use crate::tree::{Node, Value};
 
 use http2::{HTTP2, read_http2};
 pub use http2::{Http2, Older};
+pub use proxy_protocol::ProxyProtocol;
+use proxy_protocol::{PROXY_PROTOCOL, read_proxy_protocol};
 pub(crate) use tls::read_terms;
 pub use tls::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, ListenerTls, SelfSigned,
@@ -39,6 +42,8 @@ pub struct Listener {
     pub http2: Option<Http2>,
     /// How its connections are encrypted; `None` = they are not.
     pub tls: Option<ListenerTls>,
+    /// Who says in front of a connection for whom it is; `None` = nobody.
+    pub proxy_protocol: Option<ProxyProtocol>,
 }
 
 /// What a connection and a request may take.
@@ -113,6 +118,12 @@ pub(crate) static LISTENER: Section = Section {
             kind: Kind::Table(&TLS),
             preset: Preset::Absent("connections are not encrypted"),
             doc: "Encrypts the connections: HTTPS.",
+        },
+        Key {
+            name: "proxy_protocol",
+            kind: Kind::Table(&PROXY_PROTOCOL),
+            preset: Preset::Absent("no connection begins with a header"),
+            doc: "Takes the client's address from the PROXY protocol of a load balancer in front.",
         },
     ],
 };
@@ -242,11 +253,12 @@ fn read_listener(fields: &Fields<'_, '_>) -> Option<(Listener, Spans)> {
     let timeout = read_timeout(&fields.table("timeout"));
     let http2 = read_http2(&fields.table("http2"));
     let tls = read_tls(fields);
+    let proxy_protocol = read_proxy_protocol(fields);
     let address = address?;
     let place = fields.text("address")?.span;
     let spans = Spans { name: fields.text("name").map_or(place, |it| it.span), address: place };
     let name = name.unwrap_or_else(|| address.to_string());
-    Some((Listener { name, address, limits, timeout, http2, tls }, spans))
+    Some((Listener { name, address, limits, timeout, http2, tls, proxy_protocol }, spans))
 }
 
 fn once(

@@ -81,6 +81,17 @@ pub struct Upstream {
     pub host: Option<String>,
     /// How connections are encrypted; `None` = they are not.
     pub tls: Option<UpstreamTls>,
+    /// How servers are told in front of a connection for whom it is; `None` = they are not.
+    pub proxy_protocol: Option<ProxyVersion>,
+}
+
+/// How a header of the PROXY protocol is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyVersion {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
 }
 
 pub(crate) static UPSTREAM: Section = Section {
@@ -187,6 +198,12 @@ pub(crate) static UPSTREAM: Section = Section {
             preset: Preset::Absent("as the addresses of the servers say"),
             doc: "Encrypts the connections to the servers.",
         },
+        Key {
+            name: "proxy_protocol",
+            kind: Kind::Word(&["off", "v1", "v2"]),
+            preset: Preset::Value("off"),
+            doc: "Begins each connection to the servers with a header of the PROXY protocol that                   says for which client it is, in text (`v1`) or binary (`v2`). Such a connection                   serves one request and is closed: nobody else may use it.",
+        },
     ],
 };
 
@@ -291,5 +308,10 @@ fn read_options(name: &str, fields: &Fields<'_, '_>) -> Upstream {
         breaker: read_breaker(fields),
         host: fields.parsed("host", parse_authority),
         tls: None,
+        proxy_protocol: match fields.word("proxy_protocol") {
+            Some("v1") => Some(ProxyVersion::V1),
+            Some("v2") => Some(ProxyVersion::V2),
+            _ => None,
+        },
     }
 }

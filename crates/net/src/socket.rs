@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::set_socket_linger;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, getpeername, getsockname, recv, send, sendmsg,
+};
 
 use crate::reactor::{Registration, Watch};
 use crate::runtime::reactor;
@@ -70,6 +72,44 @@ impl Connected {
             }
             Err(error) => Poll::Ready(Err(error.into())),
         }
+    }
+
+    /// Copies what has arrived to `room`, and leaves it where it is; 0 means that the peer closed its
+    /// sending side. What is looked at again is looked at when more has arrived: `seen` bytes are known.
+    pub(crate) fn poll_peek(
+        &self,
+        cx: &Context<'_>,
+        room: &mut [u8],
+        seen: usize,
+    ) -> Poll<io::Result<usize>> {
+        let readiness = &self.registration.readiness;
+        loop {
+            ready!(readiness.read.poll_ready(cx));
+            ready!(poll_budget(cx));
+            match recv(&self.fd, &mut *room, RecvFlags::PEEK) {
+                Ok((0, _)) => return Poll::Ready(Ok(0)),
+                Ok((_, length)) if length > seen => return Poll::Ready(Ok(length)),
+                // All there will ever be.
+                Ok(_) if readiness.closed.get() => return Poll::Ready(Ok(0)),
+                Ok(_) | Err(rustix::io::Errno::AGAIN) => readiness.read.set_drained(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
+    }
+
+    /// Takes `length` bytes away that a look has found.
+    pub(crate) fn skip(&self, length: usize) -> io::Result<()> {
+        let mut room = vec![0; length];
+        let (_, taken) = recv(&self.fd, &mut room[..], RecvFlags::WAITALL)?;
+        if taken == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// The address of the peer and our own; `None` if it has none, like sockets of a machine.
+    pub(crate) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        let peer = SocketAddr::try_from(getpeername(&self.fd).ok()??).ok()?;
+        let own = SocketAddr::try_from(getsockname(&self.fd).ok()?).ok()?;
+        Some((peer, own))
     }
 
     /// Ready once a read may succeed or end, without reading.

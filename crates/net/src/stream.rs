@@ -104,6 +104,31 @@ impl Stream {
         }
     }
 
+    /// Copies what has arrived and is not encrypted to `room`, and leaves it where it is; 0 means that
+    /// no more will arrive. `seen` bytes are known from a look before: there have to be more now.
+    pub fn poll_peek(
+        &self,
+        cx: &Context<'_>,
+        room: &mut [u8],
+        seen: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.socket.poll_peek(cx, room, seen)
+    }
+
+    /// Takes `length` bytes away that [`Stream::poll_peek`] has found.
+    ///
+    /// # Errors
+    /// The connection broke meanwhile.
+    pub fn skip(&self, length: usize) -> io::Result<()> {
+        self.socket.skip(length)
+    }
+
+    /// The address of the peer and our own; `None` for sockets of a machine.
+    #[must_use]
+    pub fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        self.socket.addresses()
+    }
+
     /// Ready once a read may succeed or end, without reading.
     #[inline]
     pub fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {

@@ -55,10 +55,11 @@ impl Cluster {
             .flat_map(|cluster| &cluster.servers)
             .map(|server| (server.endpoint(), server))
             .collect();
+        let proxy_protocol = plan.settings.proxy_protocol;
         let server = |wanted: &ServerPlan| match known.get(&wanted.endpoint) {
-            Some(server) if server.is_reached_by(wanted) => Rc::clone(server),
+            Some(server) if server.is_reached_by(wanted, proxy_protocol) => Rc::clone(server),
             // Connections opened another way are of no use, not even those that are still busy.
-            _ => Rc::new(Server::new(wanted, worker)),
+            _ => Rc::new(Server::new(wanted, proxy_protocol, worker)),
         };
         let servers: Vec<Rc<Server>> = plan.servers.iter().map(server).collect();
         for (server, plan) in servers.iter().zip(&plan.servers) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sluice_meter::{PerWorker, ServerMeter, UpstreamMeter};
 use sluice_net::Endpoint;
 use sluice_net::tls::TlsClient;
+use sluice_wire::proxy::Version;
 
 use crate::limit::{QueueRule, ServerLimit};
 use crate::ring::Ring;
@@ -58,6 +59,8 @@ pub struct ClusterSettings {
     pub health: HealthSettings,
     /// What may be under way at a time.
     pub breaker: BreakerRule,
+    /// How a header in front of each connection says for whom it is; absent if none does.
+    pub proxy_protocol: Option<Version>,
     /// `Host` sent to the origin; the client's own if absent.
     pub host: Option<Box<[u8]>>,
 }

@@ -1,6 +1,7 @@
 //! One address requests go to, as one worker sees it.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use sluice_message::{Fault, FaultKind, Retry};
 use sluice_meter::{PerWorker, ServerMeter};
 use sluice_net::tls::{HandshakeError, Reason, TlsClient};
 use sluice_net::{Deadline, Elapsed, Endpoint, Stream, connect};
+use sluice_wire::proxy::Version;
 
 use crate::limit::ServerLimit;
 use crate::pool::Pool;
@@ -28,6 +30,8 @@ pub struct Server {
     limit: RefCell<Option<Arc<ServerLimit>>>,
     /// How connections are encrypted.
     tls: Option<TlsClient>,
+    /// How a header says for whom a connection is.
+    proxy_protocol: Option<Version>,
     /// Why the last handshake failed.
     complaint: RefCell<String>,
     /// Whether idle connections are closed when other workers need the room.
@@ -41,7 +45,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    pub(crate) fn new(plan: &ServerPlan, worker: usize) -> Self {
+    pub(crate) fn new(plan: &ServerPlan, proxy_protocol: Option<Version>, worker: usize) -> Self {
         Self {
             endpoint: plan.endpoint.clone(),
             label: plan.endpoint.to_string(),
@@ -51,14 +55,21 @@ impl Server {
             pool: Rc::default(),
             limit: RefCell::default(),
             tls: plan.tls.clone(),
+            proxy_protocol,
             complaint: RefCell::default(),
             kept: Cell::new(false),
         }
     }
 
     /// Whether its connections are opened the way a plan asks for.
-    pub(crate) fn is_reached_by(&self, plan: &ServerPlan) -> bool {
-        self.tls == plan.tls
+    pub(crate) fn is_reached_by(&self, plan: &ServerPlan, proxy_protocol: Option<Version>) -> bool {
+        self.tls == plan.tls && self.proxy_protocol == proxy_protocol
+    }
+
+    /// How a header says for whom a connection is; absent if none does.
+    #[must_use]
+    pub const fn proxy_protocol(&self) -> Option<Version> {
+        self.proxy_protocol
     }
 
     /// Puts the limit of a plan in force.
@@ -111,36 +122,47 @@ impl Server {
         self.state.add_failure(rule.failures);
     }
 
-    /// Opens a connection within `timeout`.
+    /// Opens a connection within `timeout`, on which `header` comes before anything else.
     ///
     /// # Errors
-    /// An upstream [`Fault`] that allows another try: nothing was sent. Our own lack of descriptors is
-    /// an internal one.
-    pub async fn connect(&self, deadline: &Deadline, timeout: Duration) -> Result<Stream, Fault> {
+    /// An upstream [`Fault`] that allows another try: nothing of a request was sent. Our own lack of
+    /// descriptors is an internal one.
+    pub async fn connect(
+        &self,
+        header: &[u8],
+        deadline: &Deadline,
+        timeout: Duration,
+    ) -> Result<Stream, Fault> {
         match self.limit() {
-            None => self.open(deadline, timeout).await,
+            None => self.open(header, deadline, timeout).await,
             // In a box of its own: nobody else is to pay for the space.
-            Some(limit) => Box::pin(self.open_within(&limit, deadline, timeout)).await,
+            Some(limit) => Box::pin(self.open_within(&limit, header, deadline, timeout)).await,
         }
     }
 
     async fn open_within(
         &self,
         limit: &ServerLimit,
+        header: &[u8],
         deadline: &Deadline,
         timeout: Duration,
     ) -> Result<Stream, Fault> {
         let late = Fault::upstream(FaultKind::ConnectTimedOut, Retry::Always);
         let room = limit.room(deadline, timeout).await.map_err(|_| late)?;
-        let mut stream = self.open(deadline, timeout).await?;
+        let mut stream = self.open(header, deadline, timeout).await?;
         stream.hold(room);
         Ok(stream)
     }
 
-    async fn open(&self, deadline: &Deadline, timeout: Duration) -> Result<Stream, Fault> {
-        if let Some(tls) = &self.tls {
+    async fn open(
+        &self,
+        header: &[u8],
+        deadline: &Deadline,
+        timeout: Duration,
+    ) -> Result<Stream, Fault> {
+        if self.tls.is_some() || !header.is_empty() {
             // In a box of its own: nobody else is to pay for the space.
-            return Box::pin(self.open_encrypted(tls, deadline, timeout)).await;
+            return Box::pin(self.open_in_steps(header, deadline, timeout)).await;
         }
         match deadline.limit(timeout, connect(&self.endpoint)).await {
             Ok(Ok(stream)) => Ok(stream),
@@ -150,16 +172,19 @@ impl Server {
         }
     }
 
-    /// Opens a connection and shakes hands, all of it within `timeout`.
-    async fn open_encrypted(
+    /// Opens a connection, says for whom it is and shakes hands, all of it within `timeout`.
+    async fn open_in_steps(
         &self,
-        tls: &TlsClient,
+        header: &[u8],
         deadline: &Deadline,
         timeout: Duration,
     ) -> Result<Stream, Fault> {
         let open = async {
-            match connect(&self.endpoint).await {
-                Ok(stream) => tls.connect(stream).await.map_err(|error| self.complain(&error)),
+            match connect_with(&self.endpoint, header).await {
+                Ok(stream) => match &self.tls {
+                    None => Ok(stream),
+                    Some(tls) => tls.connect(stream).await.map_err(|error| self.complain(&error)),
+                },
                 Err(error) if is_exhaustion(&error) => Err(Fault::internal(FaultKind::Exhausted)),
                 Err(_) => Err(Fault::upstream(FaultKind::ConnectFailed, Retry::Always)),
             }
@@ -183,6 +208,16 @@ impl Server {
     pub fn complaint(&self) -> String {
         self.complaint.borrow().clone()
     }
+}
+
+/// Opens a connection that begins with these bytes, whatever comes behind them.
+pub(crate) async fn connect_with(endpoint: &Endpoint, header: &[u8]) -> io::Result<Stream> {
+    let stream = connect(endpoint).await?;
+    let mut at = 0;
+    while let Some(rest) = header.get(at..).filter(|rest| !rest.is_empty()) {
+        at += poll_fn(|cx| stream.poll_write(cx, rest)).await?;
+    }
+    Ok(stream)
 }
 
 impl Drop for Server {

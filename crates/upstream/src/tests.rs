@@ -35,6 +35,7 @@ pub(crate) fn settings() -> ClusterSettings {
         retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
         health: HealthSettings::default(),
         breaker: BreakerRule::default(),
+        proxy_protocol: None,
         host: None,
     }
 }
@@ -93,7 +94,7 @@ fn servers_that_stay_keep_their_connections() {
     run(async move {
         let old = Cluster::build(&plan(&[one]), 0, None);
         let server = choose(&old, &[]).unwrap();
-        let stream = server.connect(&Deadline::new(), Duration::from_secs(5)).await.unwrap();
+        let stream = server.connect(&[], &Deadline::new(), Duration::from_secs(5)).await.unwrap();
         // A new connection counts as readable until it was asked; the kernel says otherwise.
         let mut nothing = Vec::with_capacity(1);
         std::future::poll_fn(|cx| {
@@ -116,7 +117,8 @@ fn connections_opened_without_encryption_are_none_with_it() {
         let old = Cluster::build(&plan(&[one]), 0, None);
         let server = choose(&old, &[]).unwrap();
         let connect = async || {
-            let stream = server.connect(&Deadline::new(), Duration::from_secs(5)).await.unwrap();
+            let stream =
+                server.connect(&[], &Deadline::new(), Duration::from_secs(5)).await.unwrap();
             let mut nothing = Vec::with_capacity(1);
             std::future::poll_fn(|cx| {
                 assert!(stream.poll_read(cx, &mut nothing).is_pending());
@@ -154,7 +156,7 @@ fn connections_the_origin_closed_are_never_handed_out() {
     run(async move {
         let cluster = Cluster::build(&plan(&[address]), 0, None);
         let server = choose(&cluster, &[]).unwrap();
-        let stream = server.connect(&Deadline::new(), Duration::from_secs(5)).await.unwrap();
+        let stream = server.connect(&[], &Deadline::new(), Duration::from_secs(5)).await.unwrap();
         let (accepted, _) = origin.accept().unwrap();
         drop(accepted);
         std::future::poll_fn(|cx| stream.poll_closed(cx)).await;

@@ -2,3 +2,4 @@
 
 pub mod h1;
 pub mod h2;
+pub mod proxy;

@@ -15,6 +15,8 @@ mod chunked_body;
 mod h2_frames;
 #[path = "fuzz_bodies/hpack.rs"]
 mod hpack;
+#[path = "fuzz_bodies/proxy_header.rs"]
+mod proxy_header;
 #[path = "fuzz_bodies/request_head.rs"]
 mod request_head;
 #[path = "fuzz_bodies/response_head.rs"]
@@ -56,4 +58,9 @@ fn header_blocks() {
 #[test]
 fn frames() {
     replay("h2_frames", h2_frames::run);
+}
+
+#[test]
+fn proxy_headers() {
+    replay("proxy_header", proxy_header::run);
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_meter::Meters;
-use sluice_model::{Role as ModelRole, ServerAddress, Upstream};
+use sluice_model::{ProxyVersion, Role as ModelRole, ServerAddress, Upstream};
 use sluice_net::Endpoint;
 use sluice_net::tls::TlsClient;
 use sluice_upstream::{
@@ -14,6 +14,7 @@ use sluice_upstream::{
 use super::balance::{balance_rule, sticky_rule};
 use super::retry::retry_policy;
 use crate::places::Places;
+use sluice_wire::proxy::Version;
 
 use super::health::{breaker_rule, health_settings};
 
@@ -74,7 +75,11 @@ fn waits_for_check(settings: &ClusterSettings) -> bool {
 
 fn settings(upstream: &Upstream) -> ClusterSettings {
     ClusterSettings {
-        idle_connections: upstream.keepalive.idle,
+        // A connection that was opened for one client is of no use to another.
+        idle_connections: match upstream.proxy_protocol {
+            None => upstream.keepalive.idle,
+            Some(_) => 0,
+        },
         idle_timeout: upstream.keepalive.timeout,
         connect_timeout: upstream.timeout.connect,
         read_timeout: upstream.timeout.read,
@@ -87,6 +92,10 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
         retry: retry_policy(&upstream.retry),
         health: health_settings(upstream),
         breaker: breaker_rule(upstream.breaker),
+        proxy_protocol: upstream.proxy_protocol.map(|version| match version {
+            ProxyVersion::V1 => Version::V1,
+            ProxyVersion::V2 => Version::V2,
+        }),
         host: upstream.host.as_ref().map(|host| host.as_bytes().into()),
     }
 }

@@ -1,7 +1,7 @@
 //! Listeners: their limits in the words of those who keep them.
 
 use sluice_conn::ServerTimeouts;
-use sluice_engine::{Beginning, ConnectionLimits};
+use sluice_engine::{Beginning, ConnectionLimits, ProxyProtocol, TrustedProxies};
 use sluice_model::{Address, Http2, Limits as ModelLimits, Listener, ListenerTimeout, Older};
 use sluice_net::Endpoint;
 use sluice_wire::h1::Limits;
@@ -41,6 +41,12 @@ pub(crate) fn beginning(listener: &Listener) -> Beginning {
         Some(Http2 { older: Older::Refused, .. }) => Beginning::Shared,
         _ => Beginning::Any,
     }
+}
+
+/// Who says in front of a connection for whom it is.
+pub(crate) fn proxy_protocol(listener: &Listener) -> Option<ProxyProtocol> {
+    let rule = listener.proxy_protocol.as_ref()?;
+    Some(ProxyProtocol { from: TrustedProxies::new(rule.from.clone()), timeout: rule.timeout })
 }
 
 /// No limit is the largest number.

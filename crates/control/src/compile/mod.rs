@@ -20,7 +20,9 @@ use sluice_net::files;
 use crate::flaw::Flaw;
 
 pub(crate) use cluster::cluster_plan;
-pub(crate) use listener::{beginning, connection_limits, endpoint, http2, limits, timeouts};
+pub(crate) use listener::{
+    beginning, connection_limits, endpoint, http2, limits, proxy_protocol, timeouts,
+};
 pub(crate) use mirror::mirror;
 pub(crate) use table::PreparedTable;
 pub(crate) use tls::{PreparedClient, PreparedTls, prepare_clients, prepare_tls, tls_paths};

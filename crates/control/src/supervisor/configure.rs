@@ -14,7 +14,7 @@ use super::shown::{listener_url, url};
 use super::{Failure, Supervisor};
 use crate::compile::{
     Prepared, PreparedAction, PreparedTable, PreparedTls, beginning, connection_limits, endpoint,
-    http2, limits, mirror, prepare, timeouts,
+    http2, limits, mirror, prepare, proxy_protocol, timeouts,
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
@@ -235,6 +235,7 @@ impl Supervisor {
                     http2: http2(listener),
                     beginning: beginning(listener),
                     tls: tls.get_mut(position).and_then(Option::take),
+                    proxy_protocol: proxy_protocol(listener),
                     meter: self.status.meters().listener(&listener.name),
                 };
                 plans.push((position, Arc::new(plan)));

@@ -126,7 +126,9 @@ impl Exchange<'_, '_> {
             }
             None => {
                 *reuse = Reuse::Fresh;
-                let fresh = connect(cluster, server, self.downstream.deadline).await?;
+                let header = self.announce(server.proxy_protocol());
+                let deadline = self.downstream.deadline;
+                let fresh = connect(cluster, server, &header, deadline).await?;
                 Upstream::new(fresh, halves, Reuse::Fresh)
             }
         };
@@ -195,17 +197,18 @@ impl Exchange<'_, '_> {
     }
 }
 
-/// Opens a connection, within what one try may take.
+/// Opens a connection that begins with `header`, within what one try may take.
 pub(super) async fn connect(
     cluster: &Cluster,
     server: &Server,
+    header: &[u8],
     deadline: &Deadline,
 ) -> Result<Stream, Fault> {
     let _pending = cluster.admit(Breaker::Pending)?;
     let settings = cluster.settings();
     let limit = settings.connect_timeout;
     let limit = settings.retry.try_timeout.map_or(limit, |all| all.min(limit));
-    match server.connect(deadline, limit).await {
+    match server.connect(header, deadline, limit).await {
         Ok(stream) => {
             cluster.meter().connects.increment();
             Ok(stream)

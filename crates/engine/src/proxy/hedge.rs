@@ -82,7 +82,8 @@ impl Exchange<'_, '_> {
         let mut spares: Vec<_> = (0..=rule.most).map(|_| worker.spares.take()).collect();
         let mut free = spares.iter_mut();
         let Some(spare) = free.next() else { return Err(NO_SERVER.into()) };
-        let whole = Whole { head: &*self.request, content: &[], trailers: None };
+        let header = self.announce(first.proxy_protocol());
+        let whole = Whole { head: &*self.request, content: &[], trailers: None, header: &header };
         let visit = self.upstream.server.take().unwrap_or_else(|| Visit::new(cluster, first));
         let mut runs = vec![Run::start(cluster, (visit, Turn::First), whole, spare)];
         tries.note(first);

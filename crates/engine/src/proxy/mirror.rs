@@ -35,6 +35,8 @@ pub(super) struct Twin {
     meter: Arc<PerWorker<RouteMeter>>,
     head: RequestHead,
     client: IpAddr,
+    /// What a connection begins with that is opened for it.
+    header: Vec<u8>,
     at_once: usize,
 }
 
@@ -79,6 +81,7 @@ impl Exchange<'_, '_> {
             meter: Arc::clone(&route.meter),
             head,
             client: self.client,
+            header: self.announce(cluster.settings().proxy_protocol),
             at_once: mirror.at_once,
         };
         if !self.request.has_content() {
@@ -149,7 +152,7 @@ impl Twin {
             return self.meter().mirror_failures.increment();
         };
         let mut spare = self.worker.spares.take();
-        let whole = Whole { head: &self.head, content, trailers };
+        let whole = Whole { head: &self.head, content, trailers, header: &self.header };
         match ask((cluster, &server), whole, &mut spare).await {
             Ok(stream) => {
                 discard(cluster, &server, stream, &mut spare).await;

@@ -20,6 +20,8 @@ pub(super) struct Whole<'a> {
     pub(super) head: &'a RequestHead,
     pub(super) content: &'a [u8],
     pub(super) trailers: Option<&'a Fields>,
+    /// What a connection begins with that is opened for it.
+    pub(super) header: &'a [u8],
 }
 
 /// Sends the request to the server and waits for the head of the final answer, which is in the spare
@@ -39,7 +41,7 @@ pub(super) async fn ask(
                 cluster.meter().reuses.increment();
                 (stream, Reuse::Reused)
             }
-            None => (connect(cluster, server, &spare.deadline).await?, Reuse::Fresh),
+            None => (connect(cluster, server, whole.header, &spare.deadline).await?, Reuse::Fresh),
         };
         cluster.meter().requests.increment();
         server.meter().requests.increment();

@@ -55,6 +55,7 @@ fn defaults_are_filled_in() {
                 older: Older::Spoken,
             }),
             tls: None,
+            proxy_protocol: None,
         }],
         upstreams: vec![Upstream {
             name: "127.0.0.1:9001".to_owned(),
@@ -91,6 +92,7 @@ fn defaults_are_filled_in() {
             breaker: Breaker::default(),
             host: None,
             tls: None,
+            proxy_protocol: None,
         }],
         routes: vec![Route {
             name: "/*".to_owned(),

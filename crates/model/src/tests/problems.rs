@@ -447,3 +447,26 @@ fn of_limits_of_concurrency() {
     let text = "[[route]]\nconcurrency = { adaptive = {} }\nrespond = \"x\"";
     check(text, toml(&with_rest(text)), &["5:1 has none .. limit = 100"]);
 }
+
+#[test]
+fn of_headers_in_front() {
+    let listener = |text: &str| format!("[[listener]]\naddress = \":80\"\n{text}");
+    let rows: &[(&str, &[&str])] = &[
+        ("proxy_protocol = {}", &["3:1 `from` is missing .. Networks"]),
+        ("proxy_protocol = true", &["3:1 `listener.proxy_protocol` is a table, this is a flag"]),
+        (
+            "proxy_protocol.from = []",
+            &["3:16 nobody is to send a header .. leave proxy_protocol out"],
+        ),
+        ("proxy_protocol.from = \"10.0.0.1/8\"", &["3:23 bits set beyond its prefix"]),
+        (
+            "proxy_protocol.form = \"10.0.0.1\"",
+            &["3:16 unknown key `form` .. did you mean \"from\"?"],
+        ),
+    ];
+    for (text, expected) in rows {
+        check(text, toml(&listener(text)), expected);
+    }
+    let text = "[upstream.a]\nservers = \"h:1\"\nproxy_protocol = \"v3\"\n[[route]]\nproxy = \"a\"";
+    check(text, toml(&with_rest(text)), &["6:18 v3"]);
+}

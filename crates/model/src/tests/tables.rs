@@ -25,7 +25,8 @@ fn table_keys() -> Keys {
 
 /// Opens every section once, with every action.
 const EVERYTHING: &str = "
-    listener = [{ address = ':1', tls = { certificates = [{ cert = 'c' }], client = { ca = 'c', headers = {} } } }]
+    listener = [{ address = ':1', tls = { certificates = [{ cert = 'c' }], client = { ca = 'c', headers = {} } },
+                  proxy_protocol = { from = '::1' } }]
     upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {}, tls = {} }
     route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
              { path = '/b', proxy = 'a', concurrency = { adaptive = {} } }, { path = '/c', health = true }]";
@@ -233,6 +234,7 @@ fn every_unknown_key_is_refused_everywhere() {
         "upstream.a = { servers = 'h:1', breaker.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', tls.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', retry.hedge.zzzzzzz = 1 }",
+        "listener = [{ address = ':1', proxy_protocol = { from = '::1', zzzzzzz = 1 } }]",
         "route = [{ proxy = 'h:1', mirror.zzzzzzz = 1 }]",
         "route = [{ health = true, zzzzzzz = 1 }]",
         "route = [{ respond.zzzzzzz = 1 }]",

@@ -9,14 +9,15 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use sluice_net::tls::TlsClient;
-use sluice_net::{Deadline, now, precise_now, spawn};
+use sluice_net::{Deadline, Endpoint, now, precise_now, spawn};
+use sluice_wire::proxy::Version;
 
 use super::order::{Tone, Voice};
 use super::probe::{Question, Reason, ask};
 use super::rule::CheckRule;
 use super::schedule::{Dice, pause};
 use super::verdict::{Change, Outcome, Standing, Verdict};
-use crate::{Bar, ServerPlan, ServerState};
+use crate::{Bar, ClusterPlan, ServerPlan, ServerState};
 
 /// Where changes are told.
 pub(super) type Say = Rc<Voice>;
@@ -27,29 +28,36 @@ pub(super) struct Check {
     pub(super) rule: Arc<CheckRule>,
     pub(super) state: Arc<ServerState>,
     pub(super) tls: Option<TlsClient>,
+    pub(super) proxy_protocol: Option<Version>,
     stop: Rc<Stop>,
 }
 
 impl Check {
-    /// Begins to check a server; `name` is how the log calls it.
+    /// Begins to check a server of a cluster.
     pub(super) fn start(
-        name: String,
-        server: &ServerPlan,
+        (plan, server): (&ClusterPlan, &ServerPlan),
         rule: &Arc<CheckRule>,
         say: &Say,
     ) -> Self {
+        let proxy_protocol = plan.settings.proxy_protocol;
         let stop = Rc::new(Stop::default());
         let patient = Patient {
-            name,
-            question: Question::new(rule, &server.endpoint, server.tls.clone()),
+            name: called(&plan.name, &server.endpoint),
+            question: Question::new(rule, &server.endpoint, (server.tls.clone(), proxy_protocol)),
             rule: Arc::clone(rule),
             server: server.clone(),
             say: Rc::clone(say),
         };
         spawn(until_stopped(Rc::clone(&stop), patient.attend()));
         let tls = server.tls.clone();
-        Self { rule: Arc::clone(rule), state: Arc::clone(&server.state), tls, stop }
+        let (rule, state) = (Arc::clone(rule), Arc::clone(&server.state));
+        Self { rule, state, tls, proxy_protocol, stop }
     }
+}
+
+/// How the log calls a server.
+pub(super) fn called(cluster: &str, server: &Endpoint) -> String {
+    format!("upstream {cluster}: {server}")
 }
 
 impl Drop for Check {

@@ -7,10 +7,11 @@ use std::io;
 use sluice_conn::{Channel, Content, Receiver, Reuse, Sender, Upstream};
 use sluice_message::{FaultKind, Method, ResponseHead};
 use sluice_net::tls::{Reason as TlsReason, TlsClient};
-use sluice_net::{Deadline, Elapsed, Endpoint, connect};
+use sluice_net::{Deadline, Elapsed, Endpoint};
+use sluice_wire::proxy::{Owner, Version, encode};
 
 use super::rule::{CheckRule, HttpProbe, Probe};
-use crate::server::is_exhaustion;
+use crate::server::{connect_with, is_exhaustion};
 
 /// How much content is searched for what it has to hold. An origin may send more, but not to us.
 const SEARCHED: usize = 64 * 1024;
@@ -75,11 +76,22 @@ impl From<FaultKind> for Reason {
 pub(crate) struct Question {
     place: Endpoint,
     tls: Option<TlsClient>,
+    /// What the connection begins with.
+    header: Vec<u8>,
     request: Vec<u8>,
 }
 
 impl Question {
-    pub(crate) fn new(rule: &CheckRule, server: &Endpoint, tls: Option<TlsClient>) -> Self {
+    pub(crate) fn new(
+        rule: &CheckRule,
+        server: &Endpoint,
+        (tls, proxy_protocol): (Option<TlsClient>, Option<Version>),
+    ) -> Self {
+        let mut header = Vec::new();
+        // Somebody else may listen at a port that is there for checks alone.
+        if let (Some(version), None) = (proxy_protocol, rule.port) {
+            encode(&mut header, version, Owner::Sender);
+        }
         let mut place = server.clone();
         if let (Endpoint::Tcp(address), Some(port)) = (&mut place, rule.port) {
             address.set_port(port);
@@ -88,7 +100,7 @@ impl Question {
             Probe::Tcp => Vec::new(),
             Probe::Http(http) => request(http, server),
         };
-        Self { place, tls, request }
+        Self { place, tls, header, request }
     }
 }
 
@@ -128,7 +140,8 @@ pub(crate) async fn ask(
 }
 
 async fn attempt(rule: &CheckRule, question: &Question) -> Result<(), Reason> {
-    let stream = connect(&question.place).await.map_err(|error| unconnected(&error))?;
+    let connected = connect_with(&question.place, &question.header).await;
+    let stream = connected.map_err(|error| unconnected(&error))?;
     let Probe::Http(probe) = &rule.probe else { return Ok(()) };
     let stream = match &question.tls {
         None => stream,

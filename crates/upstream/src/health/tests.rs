@@ -111,7 +111,7 @@ fn origin(answer: &'static str) -> (SocketAddr, std::thread::JoinHandle<String>)
 
 fn ask_once(rule: CheckRule, server: &Endpoint) -> Result<(), Reason> {
     let server = server.clone();
-    run(async move { ask(&rule, &Question::new(&rule, &server, None), &Deadline::new()).await })
+    run(async move { ask(&rule, &Question::new(&rule, &server, (None, None)), &Deadline::new()).await })
         .unwrap()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluice_net::{Deadline, Elapsed, Endpoint, Nanos, Post, now};
 
-use super::check::{Check, Say};
+use super::check::{Check, Say, called};
 use super::ejection::{Decision, Ejections, What};
 use super::order::{HealthOrder, HealthParts, Tone};
 use super::panic::Census;
@@ -102,14 +102,13 @@ impl Watcher {
                 let same = |check: &Check| {
                     check.rule == rule
                         && check.tls == server.tls
+                        && check.proxy_protocol == plan.settings.proxy_protocol
                         && Arc::ptr_eq(&check.state, &server.state)
                 };
                 let check = match before.remove(&key) {
                     Some(check) if same(&check) => check,
                     // What the old rule found stands until the new one finds something else.
-                    _ => {
-                        Check::start(called(&plan.name, &server.endpoint), server, &rule, &self.say)
-                    }
+                    _ => Check::start((plan, server), &rule, &self.say),
                 };
                 self.checks.insert(key, check);
             }
@@ -135,11 +134,6 @@ impl Watcher {
             ward.look(&self.say, now);
         }
     }
-}
-
-/// How the log calls a server.
-fn called(cluster: &str, server: &Endpoint) -> String {
-    format!("upstream {cluster}: {server}")
 }
 
 impl Ward {

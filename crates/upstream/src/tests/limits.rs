@@ -24,7 +24,7 @@ fn limited(endpoint: &Endpoint, most: Option<u32>, state: &Arc<ClusterState>) ->
 }
 
 async fn open(server: &Server) -> Stream {
-    let stream = server.connect(&Deadline::new(), LONG).await.unwrap();
+    let stream = server.connect(&[], &Deadline::new(), LONG).await.unwrap();
     // A new connection counts as readable until it was asked; the kernel says otherwise.
     let mut nothing = Vec::with_capacity(1);
     std::future::poll_fn(|cx| {
