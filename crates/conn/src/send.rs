@@ -143,6 +143,16 @@ impl Sender {
         });
     }
 
+    /// Whether fields can follow the content that is under way.
+    #[must_use]
+    pub const fn takes_trailers(&self) -> bool {
+        match self.body {
+            BodyLength::Framed => true,
+            BodyLength::UntilClose => matches!(self.ending, Ending::Open),
+            BodyLength::Empty | BodyLength::Known(_) => false,
+        }
+    }
+
     /// Ends the content.
     #[inline]
     pub fn finish(&mut self, trailers: Option<&Fields>) {

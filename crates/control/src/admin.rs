@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
-    Action, Beginning, ConnectionLimits, ListenerPlan, Proof, Report, Route, RouteTable, Snapshot,
-    TrustedProxies,
+    Action, Beginning, CallSettings, ConnectionLimits, ListenerPlan, Proof, Report, Route,
+    RouteTable, Snapshot, TrustedProxies,
 };
 use sluice_meter::Meters;
 use sluice_route::{BuildError, PathSpec, RouteSpec, Table};
@@ -49,6 +49,7 @@ impl AdminSite {
                 body_limit: 0,
                 proof: Proof::None,
                 admission: None,
+                calls: CallSettings::default(),
                 mirror: None,
                 action: Action::Report(page.report),
                 meter: meters.route(page.path),

@@ -76,6 +76,7 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         (_, K::TargetTooLong) => (414, Level::Info),
         (_, K::UnknownExpectation) => (417, Level::Info),
         (_, K::MethodNotImplemented) => (501, Level::Info),
+        (_, K::DeadlineExceeded) => (504, Level::Silent),
         (_, K::ConnectTimedOut | K::ResponseTimedOut) => (504, Level::Warn),
         (Side::Upstream, K::TimedOut) => (504, Level::Warn),
         (_, K::NoServer | K::Overloaded | K::CircuitOpen | K::ServersBusy) => (503, Level::Warn),
@@ -91,7 +92,8 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
             | K::MethodNotAllowed
             | K::CertificateRequired
             | K::Overloaded
-            | K::CircuitOpen,
+            | K::CircuitOpen
+            | K::DeadlineExceeded,
         )
         | (Side::Upstream, _) => Persistence::KeepAlive,
         _ => Persistence::Close,
@@ -151,6 +153,7 @@ mod tests {
             (Fault::internal(FaultKind::Broken), 500),
             (down(FaultKind::NoRoute), 404),
             (down(FaultKind::BodyTooLarge), 413),
+            (down(FaultKind::DeadlineExceeded), 504),
         ];
         for (fault, status) in cases {
             assert_eq!(judge(fault).status, status, "{fault:?}");

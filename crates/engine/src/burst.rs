@@ -170,6 +170,7 @@ fn may_be_shared(connection: &Connection, scope: &Scope, downstream: &Downstream
 
 /// Goes on where [`Exchange::begin`] would have to wait; counts and logs the end.
 async fn finish<'e>(exchange: &mut Exchange<'e, '_>, step: Step<'e>, halves: Halves<'_>) -> After {
+    exchange.find_call();
     let step = match step {
         Step::Wait(route, admission) => match exchange.wait_for_permits(admission).await {
             Ok(()) => exchange.perform(route),

@@ -1,19 +1,23 @@
 //! One exchange, from a request head to its answer, whatever protocol carries it.
 
+mod call;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use sluice_conn::Downstream;
 use sluice_message::{
-    BodyLength, Expectation, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead,
-    TargetForm,
+    BodyLength, Expectation, Fault, FaultKind, GrpcStatus, Method, Persistence, RequestHead,
+    ResponseHead, TargetForm,
 };
 use sluice_meter::{AccessRecord, ClientRecord, RouteMeter, TlsRecord};
 use sluice_net::tls::{Handshake, Security};
 use sluice_net::{now, unix_ms};
 use sluice_route::Match;
 use sluice_upstream::{Cluster, Pass, Visit};
+
+use call::{Call, meaning};
 
 use crate::admission::{Admission, Ticket};
 use crate::answer::{Reply, judge, phrase};
@@ -107,6 +111,8 @@ pub(crate) struct Exchange<'e, 'c> {
     pub(crate) retry_after: u64,
     pub(crate) status: u16,
     pub(crate) fault: Option<Fault>,
+    /// The call that the request is, once it is known that it is one.
+    pub(crate) call: Option<Call>,
 }
 
 impl<'e, 'c> Exchange<'e, 'c> {
@@ -132,6 +138,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
             retry_after: 1,
             status: 0,
             fault: None,
+            call: None,
         }
     }
 
@@ -150,6 +157,9 @@ impl<'e, 'c> Exchange<'e, 'c> {
         match self.find_route() {
             Ok(route) => self.act(route),
             Err(Refusal::Fault(fault)) => Step::Stopped(fault.into()),
+            Err(Refusal::Method(_)) if self.is_call() => {
+                Step::Stopped(Fault::downstream(FaultKind::MethodNotAllowed).into())
+            }
             Err(Refusal::Method(allow)) => self.answered(|exchange| exchange.refuse_method(&allow)),
         }
     }
@@ -369,24 +379,17 @@ impl<'e, 'c> Exchange<'e, 'c> {
 
     /// Tells the client of a fault, if that is still possible.
     pub(crate) async fn stop(&mut self, stop: Stop) -> After {
+        let stop = self.overdue(stop);
         let verdict = judge(stop.fault);
+        self.fail_call(stop.fault);
         self.note(stop.fault);
         if stop.progress == AnswerProgress::Begun {
-            return After::Abort;
+            return self.break_off(stop.fault);
         }
         self.status = verdict.status;
         if verdict.reply == Reply::Nobody {
             // A client that only closed its sending side sees a plain end, not a reset.
             return After::Finish;
-        }
-        let Ok(mut head) = self.own_head(verdict.status, "text/plain; charset=utf-8") else {
-            return After::Abort;
-        };
-        if matches!(
-            stop.fault.kind,
-            FaultKind::Overloaded | FaultKind::ServersBusy | FaultKind::CircuitOpen
-        ) {
-            self.say_when_to_retry(&mut head);
         }
         let persistence = match verdict.persistence {
             Persistence::KeepAlive if self.downstream.receiver.is_done() => self.persistence(),
@@ -396,13 +399,31 @@ impl<'e, 'c> Exchange<'e, 'c> {
             }
             _ => Persistence::Close,
         };
-        self.send(&head, &error_body(stop.fault), persistence);
-        *self.response = head;
+        let told = match self.call {
+            Some(call) => self.refuse_call((call, stop.fault), persistence),
+            None => self.refuse(stop.fault, persistence),
+        };
+        if told.is_err() {
+            return After::Abort;
+        }
         match persistence {
             Persistence::Close => self.end(),
             Persistence::KeepAlive if self.request.has_content() => self.skip_content().await,
             Persistence::KeepAlive => After::Next,
         }
+    }
+
+    fn refuse(&mut self, fault: Fault, persistence: Persistence) -> Result<(), Fault> {
+        let mut head = self.own_head(judge(fault).status, "text/plain; charset=utf-8")?;
+        if matches!(
+            fault.kind,
+            FaultKind::Overloaded | FaultKind::ServersBusy | FaultKind::CircuitOpen
+        ) {
+            self.say_when_to_retry(&mut head);
+        }
+        self.send(&head, &error_body(fault), persistence);
+        *self.response = head;
+        Ok(())
     }
 
     /// RFC 9110, 10.2.3.
@@ -423,6 +444,9 @@ impl<'e, 'c> Exchange<'e, 'c> {
             None => self.scope.listener.routes.unmatched.worker(self.worker.index),
         };
         meter.on_response(self.status, nanos, received, sent);
+        if let Some(status) = self.call.as_ref().and_then(Call::status) {
+            meter.calls.on_status(status);
+        }
         self.scope.listener.meter.worker(self.worker.index).requests.increment();
         if self.scope.view.snapshot.access.is_some() {
             self.log(nanos, received, sent);
@@ -449,6 +473,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
             upstream_address: upstream.server.as_ref().map_or("-", |server| server.label()),
             upstream_nanos: upstream.nanos,
             attempts: upstream.attempts,
+            grpc_status: self.call.as_ref().and_then(Call::status).map(GrpcStatus::name),
             fault: self.fault.map(|fault| fault.kind.reason()),
         };
         self.worker.access.write(log, &record);
@@ -508,6 +533,10 @@ impl fmt::Display for FaultLine<'_, '_, '_> {
         if let Some(route) = exchange.route {
             write!(f, ", route {}", route.name)?;
         }
-        write!(f, ", answered {}", judge(self.fault).status)
+        write!(f, ", answered {}", judge(self.fault).status)?;
+        match exchange.call {
+            Some(_) => write!(f, " as {}", meaning(self.fault).name()),
+            None => Ok(()),
+        }
     }
 }

@@ -42,8 +42,8 @@ pub use guard::{ConnectionGuard, ConnectionLimits};
 pub use redirect::{Redirect, RedirectProblem};
 pub use shed::ConnectionCap;
 pub use snapshot::{
-    AccessLog, Action, Beginning, ListenerPlan, ListenerTls, Mirror, Proof, ProxyProtocol, Report,
-    ReportAnswer, Route, RouteTable, Snapshot, TrustedProxies,
+    AccessLog, Action, Beginning, CallSettings, ListenerPlan, ListenerTls, Mirror, Proof,
+    ProxyProtocol, Report, ReportAnswer, Route, RouteTable, Snapshot, TrustedProxies,
 };
 pub use team::{Inbox, Member, team};
 pub use worker::{Drained, Order, WorkerParts, run_worker};

@@ -2,6 +2,7 @@
 
 mod announce;
 mod attempt;
+mod calls;
 mod enter;
 mod hedge;
 mod mirror;
@@ -49,7 +50,10 @@ impl<'e> Exchange<'e, '_> {
         };
         set_host(self.request, cluster.settings().host.as_deref()).map_err(|_| exhausted())?;
         let buffer = cluster.settings().retry.buffer;
-        if buffer > 0 && self.may_repeat(cluster, Retry::IfIdempotent, &upload) {
+        if buffer > 0
+            && (self.may_repeat(cluster, Retry::IfIdempotent, &upload)
+                || self.is_repeatable_call(cluster))
+        {
             upload.keep(self.request.body, buffer);
         }
         let halves = (&mut *receiver, &mut *sender);
@@ -68,7 +72,13 @@ impl<'e> Exchange<'e, '_> {
             self.relay_answer(cluster, &mut upstream, &mut upload).await
         };
         match (&relayed, &self.upstream.server) {
-            (Ok(_), Some(server)) => cluster.on_whole_answer(server, self.response.status),
+            (Ok(_), Some(server)) if self.call.is_none() => {
+                cluster.on_whole_answer(server, self.response.status);
+            }
+            (Ok(_), Some(server)) => {
+                let server = Rc::clone(server);
+                self.end_call(cluster, Some(&server), upstream.receiver.trailers());
+            }
             (Err(stop), Some(server)) if !switched => cluster.on_blame(server, stop.fault),
             _ => {}
         }
@@ -131,7 +141,7 @@ impl<'e> Exchange<'e, '_> {
     ) -> Result<After, Stop> {
         let persistence = self.begin_answer(upload);
         let settings = cluster.settings();
-        let mut patience = Patience::new();
+        let mut patience = Patience::until(self.end_of_call());
         let downstream = &mut *self.downstream;
         let relayed = poll_fn(|cx| {
             // What becomes of the request's rest no longer matters to the answer. Content that broke
@@ -151,6 +161,13 @@ impl<'e> Exchange<'e, '_> {
                     RelayFault::Sink(kind) => Fault::downstream(kind),
                 }));
             }
+            // A stream that is given up says so; a connection whose client sends no more may still be
+            // listened to.
+            if !downstream.is_own()
+                && let Poll::Ready(gone) = downstream.poll_gone(cx)
+            {
+                return Poll::Ready(Err(gone));
+            }
             let blocked = !upstream.receiver.piece().is_empty();
             let (limit, fault) = if blocked {
                 (downstream.timeouts().write, Fault::downstream(FaultKind::TimedOut))
@@ -165,7 +182,7 @@ impl<'e> Exchange<'e, '_> {
             patience.poll(cx, downstream.deadline, (position, limit)).map(|()| Err(fault))
         })
         .await;
-        relayed.map_err(|fault| Stop { fault, progress: AnswerProgress::Begun })?;
+        relayed.map_err(|fault| self.overdue(Stop { fault, progress: AnswerProgress::Begun }))?;
         // A client that is still sending has to be cut off: its content cannot be skipped.
         Ok(match persistence {
             _ if !upload.is_done() => After::Close,

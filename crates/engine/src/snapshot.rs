@@ -162,6 +162,8 @@ pub struct Route {
     pub proof: Proof,
     /// Limits on how many requests are under way; most routes have none.
     pub admission: Option<Admission>,
+    /// What holds for requests that are calls.
+    pub calls: CallSettings,
     /// What answers.
     pub action: Action,
     /// Who gets copies of the requests.
@@ -191,6 +193,13 @@ pub struct Mirror {
     pub body_limit: u64,
     /// Copies under way, by each worker to each upstream, beyond which there are no more.
     pub at_once: usize,
+}
+
+/// What holds for the calls of a route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallSettings {
+    /// The longest a call may take, whatever its client says.
+    pub most: Option<Duration>,
 }
 
 /// What answers a request.

@@ -40,7 +40,7 @@ impl<'e> Exchange<'e, '_> {
         place: impl Future<Output = T>,
     ) -> Result<T, Unserved> {
         let limit = Nanos::try_from(limit.as_nanos()).unwrap_or(Nanos::MAX);
-        let until = now().saturating_add(limit);
+        let until = now().saturating_add(limit).min(self.end_of_call());
         let mut place = pin!(place);
         poll_fn(|cx| {
             if let Poll::Ready(permit) = place.as_mut().poll(cx) {
@@ -78,7 +78,9 @@ impl<'e> Exchange<'e, '_> {
                 admission.on_answer(now().saturating_sub(self.downstream.started()));
             }
             // An error comes fast, and says nothing about how much can be done.
-            (_, Some(nanos)) if self.status < 500 => admission.on_answer(nanos),
+            (_, Some(nanos)) if self.status < 500 && !self.is_failed_call() => {
+                admission.on_answer(nanos)
+            }
             _ => {}
         }
     }

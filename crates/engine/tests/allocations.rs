@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
-    Action, Answer, Beginning, ConnectionGuard, ConnectionLimits, ListenerPlan, Order, Proof,
-    Route, RouteTable, Snapshot, WorkerParts, run_worker, team,
+    Action, Answer, Beginning, CallSettings, ConnectionGuard, ConnectionLimits, ListenerPlan,
+    Order, Proof, Route, RouteTable, Snapshot, WorkerParts, run_worker, team,
 };
 use sluice_meter::Meters;
 use sluice_net::{Binding, Endpoint, LogCounts, LogTarget, LogWriter, mailbox, run};
@@ -68,6 +68,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
         body_limit: 1024,
         proof: Proof::None,
         admission: None,
+        calls: CallSettings::default(),
         action: Action::Respond(answer),
         meter: meters.route("hello"),
     };

@@ -102,6 +102,8 @@ pub enum FaultKind {
     TlsFailed,
     /// The origin did not begin to answer in time.
     ResponseTimedOut,
+    /// The time the client gives the whole exchange is over.
+    DeadlineExceeded,
     /// As many requests are under way as may, and no more may wait or this one waited too long.
     Overloaded,
     /// The upstream has as much to do as it may have at a time.
@@ -139,6 +141,7 @@ impl FaultKind {
             Self::TlsUntrusted => "tls_untrusted",
             Self::TlsFailed => "tls_failed",
             Self::ResponseTimedOut => "response_timed_out",
+            Self::DeadlineExceeded => "deadline_exceeded",
             Self::Overloaded => "overloaded",
             Self::CircuitOpen => "circuit_open",
             Self::ServersBusy => "servers_busy",

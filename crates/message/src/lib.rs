@@ -6,6 +6,7 @@
 mod fault;
 mod field;
 mod fields;
+mod grpc;
 mod method;
 pub mod pair;
 mod path;
@@ -16,6 +17,7 @@ mod span;
 pub use fault::{Fault, FaultKind, Retry, Side, Syntax};
 pub use field::FieldId;
 pub use fields::{Field, Fields, SpaceExhausted};
+pub use grpc::{Dialect, GrpcStatus, GrpcStatuses, parse_grpc_timeout, write_grpc_timeout};
 pub use method::Method;
 pub use path::{PathForm, PathProblem, normalize_path};
 pub use request::{BodyLength, Expectation, Persistence, RequestHead, TargetForm, Version};

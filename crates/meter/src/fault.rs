@@ -5,7 +5,7 @@ use sluice_message::{Fault, FaultKind, Side, Syntax};
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 25] = [
+const KINDS: [FaultKind; 26] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -31,6 +31,7 @@ const KINDS: [FaultKind; 25] = [
     FaultKind::TlsFailed,
     FaultKind::CertificateRequired,
     FaultKind::ProxyHeader,
+    FaultKind::DeadlineExceeded,
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -62,6 +63,7 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::TlsFailed => 22,
         FaultKind::CertificateRequired => 23,
         FaultKind::ProxyHeader => 24,
+        FaultKind::DeadlineExceeded => 25,
     }
 }
 

@@ -8,6 +8,7 @@ mod counter;
 mod date;
 mod decimal;
 mod fault;
+mod grpc;
 mod histogram;
 mod listener;
 mod meters;
@@ -25,6 +26,7 @@ pub use concurrency::{ConcurrencyReading, ConcurrencySource};
 pub use counter::{Counter, Gauge, Level, Tally};
 pub use date::http_date;
 pub use fault::{FaultMeter, ReasonCounters};
+pub use grpc::GrpcCounters;
 pub use histogram::Histogram;
 pub use listener::{
     HANDSHAKE_REASONS, HTTP2_REASONS, HandshakeMeter, Http2Meter, ListenerMeter, TLS_VERSIONS,

@@ -74,6 +74,8 @@ metrics! {
         "Requests answered. The other series of a route appear with its first request.";
     ROUTE_RESPONSES = Counter "sluice_route_responses_total" ["route", "class"]
         "Final responses by class of their status.";
+    ROUTE_GRPC = Counter "sluice_route_grpc_calls_total" ["route", "status"]
+        "gRPC calls by how they ended, the gateway's own answers included. A status appears with its first call.";
     ROUTE_DURATION = Histogram "sluice_route_duration_seconds" ["route"]
         "From the first byte of the request to the last byte of the response.";
     ROUTE_RECEIVED = Counter "sluice_route_received_bytes_total" ["route"]
@@ -114,6 +116,8 @@ metrics! {
         "Requests that got no response. A reason appears with its first failure.";
     UPSTREAM_RESPONSES = Counter "sluice_upstream_responses_total" ["upstream", "class"]
         "Final responses of the upstream by class of their status.";
+    UPSTREAM_GRPC = Counter "sluice_upstream_grpc_calls_total" ["upstream", "status"]
+        "gRPC calls by how the upstream ended them. A status appears with its first call.";
     UPSTREAM_DURATION = Histogram "sluice_upstream_duration_seconds" ["upstream"]
         "From the first byte of the request sent to the end of the response head. Appears with the first response.";
     UPSTREAM_ACTIVE = Gauge "sluice_upstream_active_requests" ["upstream"]

@@ -3,15 +3,17 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use sluice_message::GrpcStatus;
+
 use crate::fault::{SIDES, kinds};
 use crate::histogram::{BOUNDS, BUCKETS};
 use crate::meters::locked;
 use crate::metric::{self, Metric};
 use crate::route::CLASSES;
 use crate::{
-    ClassCounters, ConcurrencyReading, Counter, HANDSHAKE_REASONS, HTTP2_REASONS, HandshakeMeter,
-    Histogram, ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter, ShownCertificate,
-    TLS_VERSIONS, UpstreamMeter, WorkerMeter,
+    ClassCounters, ConcurrencyReading, Counter, GrpcCounters, HANDSHAKE_REASONS, HTTP2_REASONS,
+    HandshakeMeter, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter,
+    ShownCertificate, TLS_VERSIONS, UpstreamMeter, WorkerMeter,
 };
 
 /// What only the caller can read: facts about the process. What is `None` is left out of the page.
@@ -162,6 +164,11 @@ impl Meters {
             let label = ("route", name.as_str());
             page.classes(metric::ROUTE_RESPONSES.name, label, meter, |meter| &meter.responses);
         }
+        page.family(&metric::ROUTE_GRPC);
+        for (name, meter) in &busy {
+            let label = ("route", name.as_str());
+            page.calls(metric::ROUTE_GRPC.name, label, meter, |meter| &meter.calls);
+        }
         page.family(&metric::ROUTE_DURATION);
         for (name, meter) in &busy {
             let label = ("route", name.as_str());
@@ -251,6 +258,11 @@ impl Meters {
         for (name, meter) in upstreams.iter() {
             let label = ("upstream", name.as_str());
             page.classes(metric::UPSTREAM_RESPONSES.name, label, meter, |meter| &meter.responses);
+        }
+        page.family(&metric::UPSTREAM_GRPC);
+        for (name, meter) in upstreams.iter() {
+            let label = ("upstream", name.as_str());
+            page.calls(metric::UPSTREAM_GRPC.name, label, meter, |meter| &meter.calls);
         }
         page.family(&metric::UPSTREAM_DURATION);
         for (name, meter) in upstreams.iter() {
@@ -464,6 +476,22 @@ impl Page<'_> {
         }
         for (class, count) in CLASSES.into_iter().zip(counts) {
             self.sample(name, &[label, ("class", class)], count);
+        }
+    }
+
+    /// Only statuses that some call ended with.
+    fn calls<T>(
+        &mut self,
+        name: &str,
+        label: Label<'_>,
+        meter: &PerWorker<T>,
+        read: impl Fn(&T) -> &GrpcCounters,
+    ) {
+        for status in GrpcStatus::all() {
+            let count = meter.sum(|meter| read(meter).value(status));
+            if count > 0 {
+                self.sample(name, &[label, ("status", status.name())], count);
+            }
         }
     }
 

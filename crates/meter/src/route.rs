@@ -1,6 +1,6 @@
 //! What is counted for a route.
 
-use crate::{Counter, Histogram};
+use crate::{Counter, GrpcCounters, Histogram};
 
 /// Responses by the class of their status.
 #[derive(Debug, Default)]
@@ -43,6 +43,8 @@ impl ClassCounters {
 pub struct RouteMeter {
     /// Final responses by class.
     pub responses: ClassCounters,
+    /// gRPC calls by how they ended.
+    pub calls: GrpcCounters,
     /// From the request's first byte to the response's last.
     pub duration: Histogram,
     /// Bytes of requests, heads included.

@@ -2,7 +2,7 @@
 
 use sluice_message::FaultKind;
 
-use crate::{ClassCounters, Counter, Gauge, Histogram, Level, ReasonCounters, Tally};
+use crate::{ClassCounters, Counter, Gauge, GrpcCounters, Histogram, Level, ReasonCounters, Tally};
 
 /// One worker's counts for one upstream.
 #[derive(Debug, Default)]
@@ -27,6 +27,8 @@ pub struct UpstreamMeter {
     pub failures: ReasonCounters,
     /// Final responses by class.
     pub responses: ClassCounters,
+    /// gRPC calls by how the upstream ended them.
+    pub calls: GrpcCounters,
     /// From the request's first byte sent to the end of the response head.
     pub duration: Histogram,
     /// Requests under way, from the choice of a server to the end of the answer.

@@ -5,6 +5,7 @@
 //! collected with its place. The tables are also what the schema and the reference are made from.
 
 mod address;
+mod calls;
 mod duration;
 mod environment;
 mod fields;
@@ -37,6 +38,7 @@ mod upstream;
 mod yaml;
 
 pub use address::{Address, ServerAddress};
+pub use calls::Calls;
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,
     ListenerTimeout, ListenerTls, Older, ProxyProtocol, SelfSigned, TLS_GROUPS, TLS_SUITES,
@@ -55,6 +57,7 @@ pub use route::{Action, Proof, Proxy, Route};
 pub use schema::schema;
 pub use share::Share;
 pub use source::{Format, Source};
+pub use status::CALL_FAILURES;
 pub use upstream::{
     Balance, Breaker, Ejection, HashOn, Health, HealthRequest, Hedge, InitialHealth, Keepalive,
     Panic, ProxyVersion, Repeatable, Retry, RetryBudget, RetryCondition, Role, Scheme, Server,

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use ipnet::IpNet;
 
 use crate::address::parse_network;
+use crate::calls::{CALLS, Calls, read_calls};
 use crate::fields::Fields;
 use crate::header::{is_token, parse_field_name, parse_method};
 use crate::listener::Listener;
@@ -52,6 +53,8 @@ pub struct Route {
     pub concurrency: Option<Concurrency>,
     /// What is done with the request.
     pub action: Action,
+    /// What holds for gRPC calls.
+    pub calls: Calls,
     /// Who gets a copy of it.
     pub mirror: Option<Mirror>,
 }
@@ -201,6 +204,12 @@ pub(crate) static ROUTE: Section = Section {
                   away.",
         },
         Key {
+            name: "grpc",
+            kind: Kind::Table(&CALLS),
+            preset: Preset::Absent("calls pass as they are"),
+            doc: "What holds for gRPC calls that `proxy` passes on.",
+        },
+        Key {
             name: "health",
             kind: Kind::Flag,
             preset: Preset::Absent("another action"),
@@ -252,6 +261,7 @@ fn read_route(
         proof: read_proof(fields, listeners),
         concurrency: read_concurrency(fields),
         action: Action::Health,
+        calls: read_calls(fields),
         mirror: None,
     };
     for key in ["listener", "host", "method", "client"] {

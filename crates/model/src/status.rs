@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::nearest::suggestion;
 use crate::problem::Flaw;
 
 /// The statuses a text means. They are those of final responses (RFC 9110 section 15).
@@ -22,6 +23,56 @@ pub(crate) fn parse_statuses(text: &str) -> Result<RangeInclusive<u16>, Flaw> {
     })
 }
 
+/// How gRPC statuses begin, so that nobody takes them for those of HTTP.
+pub(crate) const CALL: &str = "grpc:";
+
+/// How a gRPC call can fail, in lower case.
+pub const CALL_FAILURES: [&str; 16] = [
+    "cancelled",
+    "unknown",
+    "invalid_argument",
+    "deadline_exceeded",
+    "not_found",
+    "already_exists",
+    "permission_denied",
+    "resource_exhausted",
+    "failed_precondition",
+    "aborted",
+    "out_of_range",
+    "unimplemented",
+    "internal",
+    "unavailable",
+    "data_loss",
+    "unauthenticated",
+];
+
+/// The failure, one of [`CALL_FAILURES`], that a text like "grpc:unavailable" means.
+pub(crate) fn parse_call(text: &str) -> Result<&'static str, Flaw> {
+    let name = text.strip_prefix(CALL).unwrap_or(text);
+    CALL_FAILURES.into_iter().find(|known| *known == name).ok_or_else(|| {
+        let mut flaw = Flaw::new(format!("\"{}\" is no failure of a call", text.escape_debug()));
+        flaw.help = suggestion(name, CALL_FAILURES, "failures");
+        flaw
+    })
+}
+
+/// Statuses of one kind or the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Statuses {
+    /// Of responses.
+    Http(RangeInclusive<u16>),
+    /// Of calls.
+    Call(&'static str),
+}
+
+/// Statuses of responses, or the end of a call.
+pub(crate) fn parse_any_statuses(text: &str) -> Result<Statuses, Flaw> {
+    match text.starts_with(CALL) {
+        true => parse_call(text).map(Statuses::Call),
+        false => parse_statuses(text).map(Statuses::Http),
+    }
+}
+
 fn number(text: &str, digits: usize) -> Option<u16> {
     let legal = text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| legal)
@@ -30,6 +81,18 @@ fn number(text: &str, digits: usize) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_end_in_one_of_the_statuses_of_grpc() {
+        let call = |text| parse_any_statuses(text);
+        assert_eq!(call("grpc:unavailable"), Ok(Statuses::Call("unavailable")));
+        assert_eq!(call("5xx"), Ok(Statuses::Http(500..=599)));
+        for nonsense in ["grpc:ok", "grpc:", "grpc:14", "grpc:Unavailable"] {
+            assert!(call(nonsense).is_err(), "{nonsense}");
+        }
+        let help = call("grpc:unavailabel").unwrap_err().help.unwrap();
+        assert!(help.contains("unavailable"), "{help}");
+    }
 
     #[test]
     fn statuses_are_single_ranges_or_classes() {

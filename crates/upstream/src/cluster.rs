@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sluice_message::{Fault, FaultKind, RequestHead, Side};
+use sluice_message::{Fault, FaultKind, GrpcStatus, RequestHead, Side};
 use sluice_meter::UpstreamMeter;
 use sluice_net::{Endpoint, Nanos, Stream, now};
 
@@ -240,6 +240,23 @@ impl Cluster {
             && !rule.covers(status)
         {
             server.state.end_streak();
+        }
+    }
+
+    /// Takes note of how a call ended whose answer came in whole, with this HTTP status. Whether that is
+    /// the server's fault is another question than whether it answers.
+    pub fn on_call(&self, server: Option<&Server>, http: u16, status: GrpcStatus) {
+        self.meter().calls.on_status(status);
+        let Some((server, rule)) = server.zip(self.plan.settings.health.ejection.as_ref()) else {
+            return;
+        };
+        if rule.calls.has(status) {
+            // An answer of a bad HTTP status was blamed for that already.
+            if !rule.covers(http) {
+                server.blame(rule);
+            }
+        } else {
+            self.on_whole_answer(server, http);
         }
     }
 

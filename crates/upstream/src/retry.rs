@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use sluice_message::{Fault, FaultKind, Retry};
+use sluice_message::{Fault, FaultKind, GrpcStatus, GrpcStatuses, Retry};
 use sluice_net::{Nanos, now};
 
 /// When a request is tried again.
@@ -55,6 +55,8 @@ pub enum Condition {
     Timeout,
     /// An answer of this status.
     Status(u16),
+    /// A call that ended so, before anything else of its answer had come.
+    Call(GrpcStatus),
 }
 
 /// A set of conditions.
@@ -62,6 +64,8 @@ pub enum Condition {
 pub struct Conditions {
     /// One bit for each status from 100 on.
     statuses: [u64; 8],
+    /// How calls end.
+    calls: GrpcStatuses,
     /// One bit for each other condition.
     others: u8,
 }
@@ -78,6 +82,7 @@ impl Conditions {
                         *word |= bit;
                     }
                 }
+                Condition::Call(status) => self.calls = self.calls.with(status),
                 other => self.others |= mark(other),
             }
         }
@@ -90,6 +95,12 @@ impl Conditions {
     pub fn has_status(&self, status: u16) -> bool {
         let (word, bit) = place(status);
         self.statuses.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// How calls end that are to be tried again.
+    #[must_use]
+    pub const fn calls(&self) -> GrpcStatuses {
+        self.calls
     }
 
     fn has(&self, condition: Condition) -> bool {
@@ -125,7 +136,7 @@ const fn mark(condition: Condition) -> u8 {
         Condition::Connect => 1,
         Condition::Reset => 2,
         Condition::Timeout => 4,
-        Condition::Status(_) => 0,
+        Condition::Status(_) | Condition::Call(_) => 0,
     }
 }
 
@@ -228,7 +239,9 @@ mod tests {
             assert!(named.contains(&status), "{status}");
         }
         assert!(named.iter().all(|status| on.has_status(*status)));
-        assert!(!on.has(Condition::Connect));
+        assert!(!on.has(Condition::Connect) && on.calls().is_empty());
+        let on = on.with([Condition::Call(GrpcStatus::UNAVAILABLE)]);
+        assert!(on.calls().has(GrpcStatus::UNAVAILABLE) && !on.calls().has(GrpcStatus::UNKNOWN));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Checks of servers as the threads know them.
 
+use sluice_message::{GrpcStatus, GrpcStatuses};
 use sluice_model::{
     Breaker, Ejection, Health, HealthRequest, InitialHealth, Panic as ModelPanic, Upstream,
 };
@@ -24,6 +25,11 @@ fn ejection_rule(ejection: &Ejection) -> EjectionRule {
         requests: ejection.requests,
         window: ejection.window,
         statuses: ejection.statuses.clone(),
+        calls: ejection
+            .calls
+            .iter()
+            .filter_map(|name| GrpcStatus::of_name(name))
+            .fold(GrpcStatuses::default(), GrpcStatuses::with),
         time: ejection.time,
         max_time: ejection.max_time,
         limit: ejection.limit.0,

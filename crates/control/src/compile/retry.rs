@@ -1,5 +1,6 @@
 //! When requests are tried again, in the words of those who do it.
 
+use sluice_message::GrpcStatus;
 use sluice_model::{Repeatable as ModelRepeatable, Retry, RetryCondition};
 use sluice_upstream::{BudgetRule, Condition, Conditions, HedgeRule, Repeatable, RetryPolicy};
 
@@ -8,6 +9,7 @@ pub(super) fn retry_policy(retry: &Retry) -> RetryPolicy {
         RetryCondition::Connect => on.with([Condition::Connect]),
         RetryCondition::Reset => on.with([Condition::Reset]),
         RetryCondition::Timeout => on.with([Condition::Timeout]),
+        RetryCondition::Call(name) => on.with(GrpcStatus::of_name(name).map(Condition::Call)),
         RetryCondition::Statuses(first, last) => on.with((first..=last).map(Condition::Status)),
     });
     // Without another try an answer is passed on whatever its status.
@@ -26,5 +28,17 @@ pub(super) fn retry_policy(retry: &Retry) -> RetryPolicy {
             .map(|budget| BudgetRule { share: budget.share.0, minimum: budget.minimum }),
         buffer: usize::try_from(retry.buffer).unwrap_or(usize::MAX),
         hedge: retry.hedge.as_ref().map(|hedge| HedgeRule { after: hedge.after, most: hedge.most }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_model::CALL_FAILURES;
+
+    #[test]
+    fn every_failure_of_a_call_is_known_by_its_name() {
+        let known: Vec<&str> = GrpcStatus::all().skip(1).map(GrpcStatus::name).collect();
+        assert_eq!(CALL_FAILURES.as_slice(), known);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_engine::{
-    AccessLog, Action, ListenerPlan, ListenerTls, Proof, Route, RouteTable, Snapshot,
+    AccessLog, Action, CallSettings, ListenerPlan, ListenerTls, Proof, Route, RouteTable, Snapshot,
     TrustedProxies,
 };
 use sluice_model::Model;
@@ -189,6 +189,7 @@ impl Supervisor {
                     sluice_model::Proof::Certificate => Proof::Certificate,
                 },
                 admission: self.limiters.admission(route),
+                calls: CallSettings { most: route.calls.max_timeout },
                 action: action(prepared),
                 mirror: route.mirror.as_ref().map(mirror),
                 meter: self.status.meters().route(&route.name),

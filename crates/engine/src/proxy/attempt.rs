@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use sluice_conn::{Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, Retry, Syntax};
@@ -63,9 +64,7 @@ impl Exchange<'_, '_> {
             };
             match tried {
                 Ok(stream) => {
-                    if !policy.on.has_status(self.response.status)
-                        || !self.may_repeat(cluster, Retry::IfIdempotent, upload)
-                    {
+                    if !self.is_refused(cluster, upload) {
                         return Ok(stream);
                     }
                     tries.note(&server);
@@ -75,9 +74,13 @@ impl Exchange<'_, '_> {
                     };
                     let halves = (&mut *receiver, &mut *sender);
                     self.drop_answer((cluster, &server), stream, upload, halves);
+                    if self.call.is_some() {
+                        Box::pin(self.note_refused_call(cluster, &server)).await?;
+                    }
                     server = next;
                 }
                 Err(stop) => {
+                    let stop = self.overdue(stop);
                     cluster.on_failure(&server, stop.fault);
                     // A kept connection that the origin had closed says nothing about the origin.
                     if !is_stale(stop.fault, reuse) {
@@ -112,7 +115,9 @@ impl Exchange<'_, '_> {
         upload: &mut Upload,
         halves: Halves<'_>,
     ) -> Result<Stream, Stop> {
-        let end = end_after(cluster.settings().retry.try_timeout);
+        self.pass_deadline_on()?;
+        let limit = self.within_call(cluster.settings().retry.try_timeout);
+        let end = end_after(limit);
         if cluster.has_breaker() {
             // That of the try before is given back first.
             self.upstream.connection = Pass::default();
@@ -128,7 +133,7 @@ impl Exchange<'_, '_> {
                 *reuse = Reuse::Fresh;
                 let header = self.announce(server.proxy_protocol());
                 let deadline = self.downstream.deadline;
-                let fresh = connect(cluster, server, &header, deadline).await?;
+                let fresh = connect((cluster, server), &header, deadline, limit).await?;
                 Upstream::new(fresh, halves, Reuse::Fresh)
             }
         };
@@ -153,6 +158,7 @@ impl Exchange<'_, '_> {
     ) -> Result<(), Stop> {
         let settings = cluster.settings();
         let crowd = &self.worker.crowd;
+        let last = self.end_of_call();
         for _ in 0..INTERIMS {
             let mut patience = Patience::until(end);
             let method = self.request.method;
@@ -179,7 +185,7 @@ impl Exchange<'_, '_> {
                     upstream.sender.rest();
                 }
                 if waiting == Waiting::Client {
-                    patience.restart(settings.retry.try_timeout);
+                    patience.restart(settings.retry.try_timeout, last);
                 }
                 let position = upload.position(downstream, upstream);
                 let limit = waiting.limit(settings, downstream);
@@ -197,17 +203,16 @@ impl Exchange<'_, '_> {
     }
 }
 
-/// Opens a connection that begins with `header`, within what one try may take.
+/// Opens a connection that begins with `header`, within what the try may take.
 pub(super) async fn connect(
-    cluster: &Cluster,
-    server: &Server,
+    (cluster, server): (&Cluster, &Server),
     header: &[u8],
     deadline: &Deadline,
+    limit: Option<Duration>,
 ) -> Result<Stream, Fault> {
     let _pending = cluster.admit(Breaker::Pending)?;
     let settings = cluster.settings();
-    let limit = settings.connect_timeout;
-    let limit = settings.retry.try_timeout.map_or(limit, |all| all.min(limit));
+    let limit = limit.map_or(settings.connect_timeout, |all| all.min(settings.connect_timeout));
     match server.connect(header, deadline, limit).await {
         Ok(stream) => {
             cluster.meter().connects.increment();

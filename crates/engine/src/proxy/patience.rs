@@ -13,10 +13,6 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    pub(super) const fn new() -> Self {
-        Self::until(Nanos::MAX)
-    }
-
     /// Until this time, whatever the progress.
     pub(super) const fn until(end: Nanos) -> Self {
         Self { since: 0, position: None, end }
@@ -41,9 +37,9 @@ impl Patience {
         self.end
     }
 
-    /// All of the time begins anew.
-    pub(super) fn restart(&mut self, limit: Option<Duration>) {
-        self.end = end_after(limit);
+    /// All of the time begins anew, but does not go on for longer than until `last`.
+    pub(super) fn restart(&mut self, limit: Option<Duration>, last: Nanos) {
+        self.end = end_after(limit).min(last);
     }
 }
 

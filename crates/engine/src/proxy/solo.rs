@@ -32,7 +32,8 @@ pub(super) async fn ask(
     whole: Whole<'_>,
     spare: &mut Spare,
 ) -> Result<Stream, Fault> {
-    let end = end_after(cluster.settings().retry.try_timeout);
+    let limit = cluster.settings().retry.try_timeout;
+    let end = end_after(limit);
     spare.connection = cluster.admit(Breaker::Connections)?;
     let mut kept = cluster.take_idle(server);
     loop {
@@ -41,7 +42,10 @@ pub(super) async fn ask(
                 cluster.meter().reuses.increment();
                 (stream, Reuse::Reused)
             }
-            None => (connect(cluster, server, whole.header, &spare.deadline).await?, Reuse::Fresh),
+            None => {
+                let place = (cluster, server);
+                (connect(place, whole.header, &spare.deadline, limit).await?, Reuse::Fresh)
+            }
         };
         cluster.meter().requests.increment();
         server.meter().requests.increment();

@@ -113,6 +113,14 @@ impl Exchange<'_, '_> {
         allowed && !upload.is_gone()
     }
 
+    /// Whether the answer that came is one to try again after.
+    #[inline]
+    pub(super) fn is_refused(&self, cluster: &Cluster, upload: &Upload) -> bool {
+        cluster.settings().retry.on.has_status(self.response.status)
+            && self.may_repeat(cluster, Retry::IfIdempotent, upload)
+            || self.call.is_some() && self.is_refused_call(cluster, upload)
+    }
+
     /// Where the next try goes, if policy, budget and servers allow one. It is counted.
     pub(super) fn next_server(&self, cluster: &Cluster, tries: &mut Tries) -> Option<Rc<Server>> {
         let left = tries.left.checked_sub(1)?;

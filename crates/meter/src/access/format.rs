@@ -37,6 +37,7 @@ const JSON: &[(&str, &str)] = &[
     ("upstream_attempts", "upstream.attempts"),
     ("referer", "request.header.referer"),
     ("user_agent", "request.header.user-agent"),
+    ("grpc_status", "grpc.status"),
     ("fault", "fault"),
 ];
 

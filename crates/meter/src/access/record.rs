@@ -35,6 +35,8 @@ pub struct AccessRecord<'a> {
     pub upstream_nanos: Option<u64>,
     /// How often the request was sent to the upstream.
     pub attempts: u32,
+    /// How a gRPC call ended ([`sluice_message::GrpcStatus::name`]); `None` for other requests.
+    pub grpc_status: Option<&'static str>,
     /// Reason of the fault ([`sluice_message::FaultKind::reason`]) if there was one.
     pub fault: Option<&'static str>,
 }

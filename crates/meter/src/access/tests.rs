@@ -38,6 +38,7 @@ fn record(head: Option<&RequestHead>) -> AccessRecord<'_> {
         upstream_address: "127.0.0.1:9001",
         upstream_nanos: Some(9_000_999),
         attempts: 2,
+        grpc_status: None,
         fault: None,
     }
 }
@@ -125,6 +126,7 @@ fn every_variable_has_its_value() {
         ("tls.client.subject", "CN=a,O=Acme"),
         ("tls.client.names", "a.test,b.test"),
         ("tls.client.fingerprint", "00ff"),
+        ("grpc.status", "-"),
         ("fault", "-"),
         ("request.header.X-A", "1, 2"),
         ("request.header.cookie", "k=v"),
@@ -147,13 +149,15 @@ fn what_is_missing_is_a_dash() {
     record.upstream_nanos = None;
     (record.route, record.upstream, record.upstream_address) = ("", "", "");
     record.fault = Some("malformed");
+    record.grpc_status = Some("internal");
     for (name, _) in VARIABLES.iter().filter(|(name, _)| name.starts_with("request.")) {
         let name = name.replace("<name>", "x");
         let expected = if name == "request.bytes" { "70" } else { "-" };
         assert_eq!(templated(&format!("{{{name}}}"), &record), expected, "{name}");
     }
-    let text = "{route} {upstream.name} {upstream.address} {upstream.duration.ms} {fault}";
-    assert_eq!(templated(text, &record), "- - - - malformed");
+    let text =
+        "{route} {upstream.name} {upstream.address} {upstream.duration.ms} {grpc.status} {fault}";
+    assert_eq!(templated(text, &record), "- - - - internal malformed");
 }
 
 #[test]
@@ -275,7 +279,7 @@ fn json_has_numbers_and_nulls() {
         + r#""version":"HTTP/1.1","status":200,"request_bytes":70,"response_bytes":1234,"#
         + r#""duration_ms":12.345,"upstream":"api","upstream_address":"127.0.0.1:9001","#
         + r#""upstream_duration_ms":9.000,"upstream_attempts":2,"referer":null,"#
-        + r#""user_agent":null,"fault":null}"#;
+        + r#""user_agent":null,"grpc_status":null,"fault":null}"#;
     assert_eq!(line(&AccessFormat::json(), &record(Some(&head))), expected);
     let undecodable = AccessRecord { status: 0, upstream_nanos: None, ..record(None) };
     let json: Value = serde_json::from_str(&line(&AccessFormat::json(), &undecodable)).unwrap();

@@ -46,6 +46,7 @@ pub(super) enum Variable {
     TlsClientSubject,
     TlsClientNames,
     TlsClientFingerprint,
+    GrpcStatus,
     Fault,
 }
 
@@ -102,6 +103,7 @@ variables! {
     "tls.client.subject" TlsClientSubject "Subject of the certificate the client has shown, as in RFC 4514";
     "tls.client.names" TlsClientNames "DNS names and URIs that certificate is for, joined by commas";
     "tls.client.fingerprint" TlsClientFingerprint "SHA-256 digest of that certificate, in hexadecimal digits";
+    "grpc.status" GrpcStatus "How a gRPC call ended, such as ok or unavailable";
     "fault" Fault "Reason of the fault, if there was one";
 }
 
@@ -187,6 +189,9 @@ impl Variable {
             Self::TlsClientNames => {
                 let names = record.tls.and_then(|tls| tls.client).map(|client| client.names);
                 style.push_value(out, names.unwrap_or_default().join(",").as_bytes());
+            }
+            Self::GrpcStatus => {
+                style.push_value(out, record.grpc_status.unwrap_or_default().as_bytes());
             }
             Self::Fault => style.push_value(out, record.fault.unwrap_or_default().as_bytes()),
             _ => match record.head {

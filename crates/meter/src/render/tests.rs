@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_message::{Fault, FaultKind, Side};
+use sluice_message::{Fault, FaultKind, GrpcStatus, Side};
 
 use super::{ProcessFacts, Seconds};
 use crate::metric::{Kind, METRICS, reference};
@@ -155,8 +155,10 @@ fn busy_meters() -> Arc<Meters> {
     for (worker, nanos) in [(0, 50_000), (1, 70_000_000), (1, 20_000_000_000), (0, 100_000)] {
         for name in ["main", HOSTILE] {
             meters.route(name).worker(worker).on_response(404, nanos, 10, 100);
+            meters.route(name).worker(worker).calls.on_status(GrpcStatus::UNAVAILABLE);
             let upstream = meters.upstream(name);
             upstream.worker(worker).requests.increment();
+            upstream.worker(worker).calls.on_status(GrpcStatus::UNKNOWN);
             upstream.worker(worker).on_response(200, nanos);
             upstream.worker(worker).idle.increment();
             upstream.worker(worker).refused.pending.increment();
@@ -210,6 +212,8 @@ fn the_page_is_well_formed_and_adds_workers_up() {
         ("sluice_route_requests_total", &[("route", "idle")], 0.0),
         ("sluice_route_responses_total", &[("route", "main"), ("class", "4xx")], 4.0),
         ("sluice_route_responses_total", &[("route", HOSTILE), ("class", "2xx")], 0.0),
+        ("sluice_route_grpc_calls_total", &[("route", "main"), ("status", "unavailable")], 4.0),
+        ("sluice_upstream_grpc_calls_total", &[("upstream", "main"), ("status", "unknown")], 4.0),
         ("sluice_route_duration_seconds_sum", &[("route", "main")], 20.07015),
         ("sluice_route_duration_seconds_bucket", &[("route", "main"), ("le", "0.0001")], 2.0),
         ("sluice_route_duration_seconds_bucket", &[("route", "main"), ("le", "0.1")], 3.0),
@@ -246,6 +250,9 @@ fn the_page_is_well_formed_and_adds_workers_up() {
     }
     let none = value(&samples, "sluice_route_mirrored_total", &[("route", "main")]);
     assert_eq!(none, None, "it has no mirror");
+    let labels = [("route", "main"), ("status", "ok")];
+    let none = value(&samples, "sluice_route_grpc_calls_total", &labels);
+    assert_eq!(none, None, "no call ended so");
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn defaults_are_filled_in() {
             proof: Proof::None,
             concurrency: None,
             action: Action::Proxy(Proxy { upstream: 0 }),
+            calls: Calls::default(),
             mirror: None,
         }],
         warnings: vec![],
@@ -365,6 +366,7 @@ fn everything_written_arrives() {
         requests: 3,
         window: seconds(1),
         statuses: vec![],
+        calls: vec![],
         time: seconds(1),
         max_time: seconds(1),
         limit: Share(1_000_000),
@@ -386,11 +388,25 @@ fn an_empty_table_turns_ejection_on() {
         requests: 20,
         window: seconds(10),
         statuses: vec![502..=504],
+        calls: vec!["unavailable"],
         time: seconds(10),
         max_time: seconds(300),
         limit: Share(500_000),
     };
     assert_eq!(model.upstreams[0].ejection, Some(expected));
+}
+
+#[test]
+fn calls_have_a_longest_time_and_failures_of_their_own() {
+    let text = "upstream.a = { servers = \"h:1\", retry = { on = [\"grpc:unavailable\", \"503\"] }, \
+                ejection = { statuses = [\"grpc:internal\"] } }\n[[route]]\nproxy = \"a\"\n\
+                grpc = { max_timeout = \"30s\" }";
+    let model = toml(&with_rest(text)).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(model.routes[0].calls, Calls { max_timeout: Some(seconds(30)) });
+    let expected = [RetryCondition::Call("unavailable"), RetryCondition::Statuses(503, 503)];
+    assert_eq!(model.upstreams[0].retry.on, expected);
+    let ejection = model.upstreams[0].ejection.as_ref().unwrap();
+    assert_eq!((ejection.statuses.len(), ejection.calls.as_slice()), (0, &["internal"][..]));
 }
 
 #[test]
@@ -458,6 +474,7 @@ fn routes_arrive() {
                 retry_after: seconds(2),
             }),
             action: Action::Proxy(Proxy { upstream: 0 }),
+            calls: Calls::default(),
             mirror: None,
         }
     );

@@ -236,6 +236,7 @@ fn every_unknown_key_is_refused_everywhere() {
         "upstream.a = { servers = 'h:1', retry.hedge.zzzzzzz = 1 }",
         "listener = [{ address = ':1', proxy_protocol = { from = '::1', zzzzzzz = 1 } }]",
         "route = [{ proxy = 'h:1', mirror.zzzzzzz = 1 }]",
+        "route = [{ proxy = 'h:1', grpc.zzzzzzz = 1 }]",
         "route = [{ health = true, zzzzzzz = 1 }]",
         "route = [{ respond.zzzzzzz = 1 }]",
         "route = [{ redirect = { to = '/', zzzzzzz = 1 } }]",

@@ -7,7 +7,7 @@ use crate::fields::Fields;
 use crate::problem::Flaw;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 use crate::share::{Share, parse_share};
-use crate::status::parse_statuses;
+use crate::status::{Statuses, parse_any_statuses};
 
 /// When a server is out because of what became of requests.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub struct Ejection {
     pub window: Duration,
     /// Statuses that are failures of the server.
     pub statuses: Vec<RangeInclusive<u16>>,
+    /// Failures of gRPC calls, of [`crate::CALL_FAILURES`], that are the server's.
+    pub calls: Vec<&'static str>,
     /// How long the first ejection lasts.
     pub time: Duration,
     /// How long an ejection may last.
@@ -62,8 +64,10 @@ pub(super) static EJECTION: Section = Section {
         },
         Key {
             name: "statuses",
-            kind: Kind::Texts("status, range such as \"502-504\", or class such as \"5xx\""),
-            preset: Preset::Absent("`\"502-504\"`"),
+            kind: Kind::Texts(
+                "status, range such as \"502-504\", class such as \"5xx\", or gRPC status such as \"grpc:unavailable\"",
+            ),
+            preset: Preset::Absent("`[\"502-504\", \"grpc:unavailable\"]`"),
             doc: "Statuses of answers that are failures of the server. `[]` has none: only what \
                   is no answer counts.",
         },
@@ -93,16 +97,24 @@ pub(super) static EJECTION: Section = Section {
 pub(super) fn read_ejection(fields: &Fields<'_, '_>) -> Option<Ejection> {
     fields.entry("ejection")?;
     let ejection = fields.table("ejection");
-    let statuses = match ejection.entry("statuses") {
-        None => vec![502..=504],
-        Some(_) => ejection.list("statuses", parse_statuses),
+    let (mut statuses, mut calls) = (Vec::new(), Vec::new());
+    let written = match ejection.entry("statuses") {
+        None => vec![Statuses::Http(502..=504), Statuses::Call("unavailable")],
+        Some(_) => ejection.list("statuses", parse_any_statuses),
     };
+    for read in written {
+        match read {
+            Statuses::Http(range) => statuses.push(range),
+            Statuses::Call(status) => calls.push(status),
+        }
+    }
     let read = Ejection {
         failures: ejection.integer("failures").and_then(|it| u32::try_from(it).ok()),
         share: ejection.parsed("share", parse_share),
         requests: ejection.integer("requests").unwrap_or(1),
         window: ejection.duration("window"),
         statuses,
+        calls,
         time: ejection.duration("time"),
         max_time: ejection.duration("max_time"),
         limit: ejection.parsed("limit", parse_share).unwrap_or(Share(0)),

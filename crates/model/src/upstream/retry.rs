@@ -6,6 +6,7 @@ use crate::fields::Fields;
 use crate::problem::Flaw;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 use crate::share::{Share, parse_share};
+use crate::status::{CALL, parse_call};
 
 /// When a request is tried again.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +47,8 @@ pub enum RetryCondition {
     Timeout,
     /// An answer with one of these statuses, from the first to the last.
     Statuses(u16, u16),
+    /// A gRPC call that failed so, one of [`crate::CALL_FAILURES`].
+    Call(&'static str),
 }
 
 /// Which requests may reach a server twice.
@@ -85,7 +88,8 @@ pub(super) static RETRY: Section = Section {
             doc: "What a try must have come to: `\"connect\"` for no connection, `\"reset\"` for \
                   a connection that ended before the first byte of an answer, `\"timeout\"` for \
                   none in time, `\"503\"` for an answer of this status, `\"5xx\"` for one of this \
-                  class.",
+                  class, `\"grpc:unavailable\"` for a gRPC call that ended so before anything else of \
+                  its answer came.",
         },
         Key {
             name: "non_idempotent",
@@ -217,13 +221,14 @@ fn parse_condition(text: &str) -> Result<RetryCondition, Flaw> {
         "reset" => Ok(RetryCondition::Reset),
         "timeout" => Ok(RetryCondition::Timeout),
         "4xx" => Ok(RetryCondition::Statuses(400, 499)),
+        call if call.starts_with(CALL) => parse_call(call).map(RetryCondition::Call),
         "5xx" => Ok(RetryCondition::Statuses(500, 599)),
         text => match status(text) {
             Some(status) => Ok(RetryCondition::Statuses(status, status)),
             None => {
                 let message = format!("\"{}\" is nothing to try again on", text.escape_debug());
                 let help = "write \"connect\", \"reset\", \"timeout\", a status from \"400\" to \
-                            \"599\", \"4xx\" or \"5xx\"";
+                            \"599\", \"4xx\", \"5xx\", or how a gRPC call ended: \"grpc:unavailable\"";
                 Err(Flaw::new(message).with_help(help))
             }
         },

@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use sluice_message::GrpcStatuses;
+
 /// All of a whole, in millionths.
 pub(crate) const WHOLE: u32 = 1_000_000;
 
@@ -107,6 +109,8 @@ pub struct EjectionRule {
     pub window: Duration,
     /// Statuses that are failures of the server.
     pub statuses: Vec<RangeInclusive<u16>>,
+    /// Ends of calls that are failures of the server.
+    pub calls: GrpcStatuses,
     /// How long the first ejection lasts; each that follows lasts twice as long.
     pub time: Duration,
     /// How long an ejection may last.

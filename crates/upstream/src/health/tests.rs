@@ -359,6 +359,8 @@ mod ejecting {
     //! Who is ejected, under a clock that the test moves.
 
     use super::*;
+    use sluice_message::GrpcStatuses;
+
     use crate::health::ejection::{Ejections, What, Why};
     use crate::tests::{plan_of, settings};
     use crate::{Bar, ClusterPlan, EjectionRule, ServerPlan};
@@ -372,6 +374,7 @@ mod ejecting {
             requests: 10,
             window: Duration::from_secs(10),
             statuses: vec![502..=504],
+            calls: GrpcStatuses::default(),
             time: Duration::from_secs(10),
             max_time: Duration::from_secs(60),
             limit: 500_000,
