@@ -43,7 +43,7 @@ pub use redirect::{Redirect, RedirectProblem};
 pub use shed::ConnectionCap;
 pub use snapshot::{
     AccessLog, Action, Beginning, CallSettings, ListenerPlan, ListenerTls, Mirror, Proof,
-    ProxyProtocol, Report, ReportAnswer, Route, RouteTable, Snapshot, TrustedProxies,
+    ProxyProtocol, Report, ReportAnswer, Route, RouteTable, Snapshot, TrustedProxies, WebCalls,
 };
 pub use team::{Inbox, Member, team};
 pub use worker::{Drained, Order, WorkerParts, run_worker};

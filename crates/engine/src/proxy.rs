@@ -11,6 +11,7 @@ mod solo;
 mod tries;
 mod tunnel;
 mod upload;
+mod web;
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -44,6 +45,7 @@ impl<'e> Exchange<'e, '_> {
         let upgrade = wants_upgrade(self.request);
         self.introduce_client()?;
         let mut upload = Upload::new(self.request, body_limit);
+        self.translate_call(&mut upload).map_err(|_| exhausted())?;
         let mut twin = match self.route.and_then(|route| route.mirror.as_ref()) {
             None => None,
             Some(mirror) => self.begin_twin(mirror, upgrade, &mut upload),
@@ -139,6 +141,10 @@ impl<'e> Exchange<'e, '_> {
         upstream: &mut Upstream<'_>,
         upload: &mut Upload,
     ) -> Result<After, Stop> {
+        let mut web = match self.call {
+            None => None,
+            Some(_) => self.translate_answer().map_err(|_| exhausted())?,
+        };
         let persistence = self.begin_answer(upload);
         let settings = cluster.settings();
         let mut patience = Patience::until(self.end_of_call());
@@ -155,7 +161,11 @@ impl<'e> Exchange<'e, '_> {
                 sink: downstream.channel,
                 sender: &mut *downstream.sender,
             };
-            if let Poll::Ready(result) = relay.poll(cx) {
+            let moved = match &mut web {
+                None => relay.poll(cx),
+                Some(web) => web.poll(cx, &mut relay),
+            };
+            if let Poll::Ready(result) = moved {
                 return Poll::Ready(result.map_err(|fault| match fault {
                     RelayFault::Source(kind) => Fault::upstream(kind, Retry::Never),
                     RelayFault::Sink(kind) => Fault::downstream(kind),
@@ -168,7 +178,8 @@ impl<'e> Exchange<'e, '_> {
             {
                 return Poll::Ready(Err(gone));
             }
-            let blocked = !upstream.receiver.piece().is_empty();
+            let blocked = !upstream.receiver.piece().is_empty()
+                || web.as_ref().is_some_and(|web| web.is_owing());
             let (limit, fault) = if blocked {
                 (downstream.timeouts().write, Fault::downstream(FaultKind::TimedOut))
             } else {

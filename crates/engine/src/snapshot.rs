@@ -200,6 +200,18 @@ pub struct Mirror {
 pub struct CallSettings {
     /// The longest a call may take, whatever its client says.
     pub most: Option<Duration>,
+    /// What becomes of calls that browsers make.
+    pub web: WebCalls,
+}
+
+/// What becomes of calls in the form for browsers (gRPC-Web).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WebCalls {
+    /// They are passed on as they are.
+    #[default]
+    Passed,
+    /// Origins get plain ones.
+    Translated,
 }
 
 /// What answers a request.

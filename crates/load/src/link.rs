@@ -194,7 +194,9 @@ const fn name(rule: Syntax) -> &'static str {
         Syntax::Trailer => "a trailer field",
         Syntax::Frame => "a frame",
         // Of requests only.
-        Syntax::RequestLine | Syntax::Target | Syntax::Path | Syntax::Host => "its head",
+        Syntax::RequestLine | Syntax::Target | Syntax::Path | Syntax::Host | Syntax::Base64 => {
+            "its head"
+        }
     }
 }
 

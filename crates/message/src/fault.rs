@@ -55,6 +55,8 @@ pub enum Syntax {
     Chunk,
     /// A trailer field that may not be one (RFC 9110, 6.5.1).
     Trailer,
+    /// Text that is no Base64 where it has to be (RFC 4648, 4).
+    Base64,
     /// A frame that breaks a rule of a connection of many streams (RFC 9113, 5.4.1).
     Frame,
 }

@@ -38,7 +38,7 @@ mod upstream;
 mod yaml;
 
 pub use address::{Address, ServerAddress};
-pub use calls::Calls;
+pub use calls::{Calls, WebCalls};
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,
     ListenerTimeout, ListenerTls, Older, ProxyProtocol, SelfSigned, TLS_GROUPS, TLS_SUITES,

@@ -11,6 +11,8 @@ use std::path::Path;
 
 #[path = "fuzz_bodies/chunked_body.rs"]
 mod chunked_body;
+#[path = "fuzz_bodies/grpc_web.rs"]
+mod grpc_web;
 #[path = "fuzz_bodies/h2_frames.rs"]
 mod h2_frames;
 #[path = "fuzz_bodies/hpack.rs"]
@@ -58,6 +60,11 @@ fn header_blocks() {
 #[test]
 fn frames() {
     replay("h2_frames", h2_frames::run);
+}
+
+#[test]
+fn grpc_web_texts() {
+    replay("grpc_web", grpc_web::run);
 }
 
 #[test]

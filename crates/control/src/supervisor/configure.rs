@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluice_engine::{
     AccessLog, Action, CallSettings, ListenerPlan, ListenerTls, Proof, Route, RouteTable, Snapshot,
-    TrustedProxies,
+    TrustedProxies, WebCalls,
 };
 use sluice_model::Model;
 use sluice_net::process::{cpus, monotonic_micros};
@@ -189,7 +189,7 @@ impl Supervisor {
                     sluice_model::Proof::Certificate => Proof::Certificate,
                 },
                 admission: self.limiters.admission(route),
-                calls: CallSettings { most: route.calls.max_timeout },
+                calls: calls(route.calls),
                 action: action(prepared),
                 mirror: route.mirror.as_ref().map(mirror),
                 meter: self.status.meters().route(&route.name),
@@ -268,4 +268,12 @@ impl Supervisor {
             self.voice.say(&format!("admin on {}", url(place.binding.endpoint())));
         }
     }
+}
+
+const fn calls(calls: sluice_model::Calls) -> CallSettings {
+    let web = match calls.web {
+        sluice_model::WebCalls::Passed => WebCalls::Passed,
+        sluice_model::WebCalls::Translated => WebCalls::Translated,
+    };
+    CallSettings { most: calls.max_timeout, web }
 }

@@ -23,6 +23,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// How it is laid into its messages.
+    pub(crate) const fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
     /// How it ended, as far as that is known.
     pub(crate) const fn status(&self) -> Option<GrpcStatus> {
         self.status
@@ -157,7 +162,7 @@ impl Exchange<'_, '_> {
     }
 
     /// What the head of the answer, or what came behind its content, says about how the call ended.
-    fn told_status(&self, trailers: Option<&Fields>) -> GrpcStatus {
+    pub(crate) fn told_status(&self, trailers: Option<&Fields>) -> GrpcStatus {
         let status = |fields: &Fields| fields.values_of(STATUS).next().map(GrpcStatus::of_value);
         let told = trailers.and_then(status).or_else(|| status(&self.response.fields));
         // Somebody on the way has answered who knows nothing of calls.

@@ -109,8 +109,14 @@ impl Upload {
     pub(super) fn copy(&mut self, most: usize) {
         if self.state == UploadState::Running {
             self.copy_limit = most;
-            self.kept = Some(Box::new(Kept::new(most, 0)));
+            self.kept.get_or_insert_with(|| Box::new(Kept::new(most, 0))).keep_more(most);
         }
+    }
+
+    /// The content that comes is Base64, and goes up as what that stands for.
+    #[cold]
+    pub(super) fn decode_text(&mut self) {
+        self.kept = Some(Box::new(Kept::of_text()));
     }
 
     /// The content for a copy, with its trailers that are still in the client's half.

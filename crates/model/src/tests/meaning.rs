@@ -400,9 +400,12 @@ fn an_empty_table_turns_ejection_on() {
 fn calls_have_a_longest_time_and_failures_of_their_own() {
     let text = "upstream.a = { servers = \"h:1\", retry = { on = [\"grpc:unavailable\", \"503\"] }, \
                 ejection = { statuses = [\"grpc:internal\"] } }\n[[route]]\nproxy = \"a\"\n\
-                grpc = { max_timeout = \"30s\" }";
+                grpc = { max_timeout = \"30s\", web = true }";
     let model = toml(&with_rest(text)).unwrap_or_else(|problems| panic!("{problems}"));
-    assert_eq!(model.routes[0].calls, Calls { max_timeout: Some(seconds(30)) });
+    assert_eq!(
+        model.routes[0].calls,
+        Calls { max_timeout: Some(seconds(30)), web: WebCalls::Translated }
+    );
     let expected = [RetryCondition::Call("unavailable"), RetryCondition::Statuses(503, 503)];
     assert_eq!(model.upstreams[0].retry.on, expected);
     let ejection = model.upstreams[0].ejection.as_ref().unwrap();

@@ -3,6 +3,8 @@
 use std::task::{Context, Poll};
 
 use sluice_conn::{Content, Relay, RelayFault};
+use sluice_message::{FaultKind, Syntax};
+use sluice_wire::grpc_web::TextDecoder;
 
 /// The beginning of a request's content, as far as it has come.
 pub(super) struct Kept {
@@ -15,6 +17,10 @@ pub(super) struct Kept {
     sent: usize,
     /// All has come.
     ended: bool,
+    /// Decodes what comes.
+    text: Option<TextDecoder>,
+    /// There is more than is kept: what was sent is gone.
+    outgrown: bool,
 }
 
 /// What passing content on came to.
@@ -28,7 +34,17 @@ pub(super) enum Passed {
 impl Kept {
     /// Keeps up to `most` bytes, of which up to `again` may be sent again.
     pub(super) const fn new(most: usize, again: usize) -> Self {
-        Self { bytes: Vec::new(), most, again, sent: 0, ended: false }
+        Self { bytes: Vec::new(), most, again, sent: 0, ended: false, text: None, outgrown: false }
+    }
+
+    /// Keeps nothing for longer than it takes to send it, decoded.
+    pub(super) fn of_text() -> Self {
+        Self { text: Some(TextDecoder::default()), ..Self::new(0, 0) }
+    }
+
+    /// From now on up to so many bytes are kept.
+    pub(super) fn keep_more(&mut self, most: usize) {
+        self.most = self.most.max(most);
     }
 
     /// From now on up to so many bytes may be sent again.
@@ -39,17 +55,17 @@ impl Kept {
 
     /// Whether what came so far may be sent again.
     pub(super) fn is_repeatable(&self) -> bool {
-        self.bytes.len() <= self.again
+        !self.outgrown && self.bytes.len() <= self.again
     }
 
     /// All content, if all has come and it is no more than `limit` bytes.
     pub(super) fn whole(&self, limit: usize) -> Option<&[u8]> {
-        (self.ended && self.bytes.len() <= limit).then_some(&*self.bytes)
+        (self.ended && !self.exceeds(limit)).then_some(&*self.bytes)
     }
 
     /// Whether it is already more than that.
     pub(super) fn exceeds(&self, limit: usize) -> bool {
-        self.bytes.len() > limit
+        self.outgrown || self.bytes.len() > limit
     }
 
     /// For another try: all goes up again.
@@ -80,14 +96,33 @@ impl Kept {
             match relay.receiver.poll_content(relay.source, cx) {
                 Poll::Ready(Ok(Content::Piece)) => {
                     let piece = relay.receiver.piece();
-                    if piece.len() > self.most.saturating_sub(self.bytes.len()) {
-                        return Passed::Outgrown;
-                    }
-                    self.bytes.extend_from_slice(piece);
                     let taken = piece.len();
+                    if taken > self.most.saturating_sub(self.bytes.len()) {
+                        if self.text.is_none() {
+                            return Passed::Outgrown;
+                        }
+                        self.outgrown = true;
+                    }
+                    if self.outgrown {
+                        self.bytes.clear();
+                        self.sent = 0;
+                    }
+                    match &mut self.text {
+                        None => self.bytes.extend_from_slice(piece),
+                        Some(text) => {
+                            if text.decode(piece, &mut self.bytes).is_err() {
+                                return failed(NO_TEXT);
+                            }
+                        }
+                    }
                     relay.receiver.advance(taken);
                 }
-                Poll::Ready(Ok(Content::End)) => self.ended = true,
+                Poll::Ready(Ok(Content::End)) => {
+                    if self.text.as_ref().is_some_and(|text| text.finish().is_err()) {
+                        return failed(NO_TEXT);
+                    }
+                    self.ended = true;
+                }
                 Poll::Ready(Err(kind)) => return failed(RelayFault::Source(kind)),
                 Poll::Pending => {
                     return match relay.sender.poll_flush(relay.sink, cx) {
@@ -99,6 +134,8 @@ impl Kept {
         }
     }
 }
+
+const NO_TEXT: RelayFault = RelayFault::Source(FaultKind::Malformed(Syntax::Base64));
 
 fn failed(fault: RelayFault) -> Passed {
     Passed::Moved(Poll::Ready(Err(fault)))
