@@ -55,6 +55,8 @@ const BY_PEER: u32 = 1 << 31;
 pub(super) struct Streams {
     places: Vec<Stream>,
     count: usize,
+    /// Streams that are not at the place of their number, because another one is there.
+    displaced: usize,
     /// Those that finished or that the peer reset.
     closed: [u32; REMEMBERED],
     next_closed: usize,
@@ -68,6 +70,7 @@ impl Streams {
         Self {
             places: Vec::new(),
             count: 0,
+            displaced: 0,
             closed: [0; REMEMBERED],
             next_closed: 0,
             reset: [0; REMEMBERED],
@@ -120,11 +123,13 @@ impl Streams {
 
     #[inline(always)]
     fn put(&mut self, stream: Stream) {
-        let mut place = self.home(stream.id);
+        let home = self.home(stream.id);
+        let mut place = home;
         let mask = self.places.len().wrapping_sub(1);
         while let Some(slot) = self.places.get_mut(place) {
             if slot.id == 0 {
                 *slot = stream;
+                self.displaced += usize::from(place != home);
                 return;
             }
             place = (place + 1) & mask;
@@ -144,6 +149,7 @@ impl Streams {
             left: None,
         };
         let length = (self.places.len() * 2).max(8);
+        self.displaced = 0;
         let before = std::mem::replace(&mut self.places, vec![EMPTY; length]);
         for stream in before.into_iter().filter(|stream| stream.id != 0) {
             self.put(stream);
@@ -155,14 +161,23 @@ impl Streams {
     pub(super) fn remove(&mut self, id: u32, closed: Closed) -> Option<Stream> {
         let place = self.place(id)?;
         let stream = *self.places.get(place)?;
-        self.close_gap(place);
+        if self.displaced == 0 {
+            // Nobody was pushed away from its place, so nobody has to come back to it: answers that
+            // come in another order than their requests leave many neighbours behind them.
+            if let Some(slot) = self.places.get_mut(place) {
+                slot.id = 0;
+            }
+        } else {
+            self.displaced -= usize::from(place != self.home(id));
+            self.close_gap(place);
+        }
         self.count -= 1;
         self.remember(id, closed);
         Some(stream)
     }
 
     /// Empties a place and moves those behind it up that were pushed away from theirs.
-    #[inline(always)]
+    #[inline(never)]
     fn close_gap(&mut self, mut gap: usize) {
         let mask = self.places.len().wrapping_sub(1);
         let mut at = gap;
@@ -186,6 +201,8 @@ impl Streams {
             if let Some(slot) = self.places.get_mut(gap) {
                 *slot = moved;
             }
+            // It was not at home, or it would have stayed.
+            self.displaced -= usize::from(gap == self.home(moved.id));
             gap = at;
         }
     }
@@ -266,6 +283,11 @@ mod tests {
                 assert_eq!(streams.get(*id).unwrap().tag, id + 1);
             }
             assert_eq!(streams.iter().count(), list.len());
+            let away = |place: &usize| {
+                let id = streams.places[*place].id;
+                id != 0 && streams.home(id) != *place
+            };
+            assert_eq!(streams.displaced, (0..streams.places.len()).filter(away).count());
         }
         assert!(streams.places.len() <= 256);
     }
