@@ -5,6 +5,7 @@ mod load;
 mod measure;
 mod peers;
 mod report;
+mod secure;
 mod server;
 mod upstreams;
 
@@ -32,6 +33,7 @@ const CALLS_MARGIN: f64 = 0.05;
 const USAGE: &str = "\
 usage: cargo xtask bench [OPTION ...]      the servers
        cargo xtask bench load [OPTION ...]  the load generator (--help names its options)
+       cargo xtask bench tls [OPTION ...]   the servers, over TLS and HTTP/2 (the same)
   --only LIST      of instructions, routes, cpu, pipelined, memory, calls, upstreams, slow (comma-separated)
   --rounds N       rounds of wrk (5)
   --seconds N      seconds of each run of wrk (3)
@@ -93,10 +95,12 @@ type Part = fn(&Bench, &Options) -> Result<Vec<Row>, String>;
 
 /// Runs the measurements, prints the table and writes the page.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
-    if let Some((first, rest)) = arguments.split_first()
-        && first == "load"
-    {
-        return generator::run(root, Options::parse(root, &[])?.sluice, rest);
+    match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        Some(("load", rest)) => {
+            return generator::run(root, Options::parse(root, &[])?.sluice, rest);
+        }
+        Some(("tls", rest)) => return secure::run(root, Options::parse(root, &[])?.sluice, rest),
+        _ => {}
     }
     let options = Options::parse(root, arguments)?;
     let mut bench = Bench::new(root, options.sluice.clone())?;
@@ -192,7 +196,7 @@ fn load_cpu() -> Option<usize> {
 }
 
 fn column(peer: Peer) -> usize {
-    Peer::ALL.iter().position(|known| *known == peer).unwrap_or_default()
+    Peer::SECURE.iter().position(|known| *known == peer).unwrap_or_default()
 }
 
 fn instructions(bench: &Bench, _: &Options) -> Result<Vec<Row>, String> {

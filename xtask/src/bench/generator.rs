@@ -1,6 +1,6 @@
 //! `cargo xtask bench load`: the load generator beside wrk, and beside the record of the server it loads.
 
-mod client;
+pub mod client;
 mod record;
 mod recorder;
 

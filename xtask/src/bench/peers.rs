@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::geteuid;
+
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
@@ -14,11 +16,15 @@ pub enum Peer {
     Nginx,
     /// HAProxy.
     Haproxy,
+    /// h2o, which is measured for TLS and HTTP/2 alone.
+    H2o,
 }
 
 impl Peer {
-    /// All of them, ours first.
+    /// Those that are measured everywhere, ours first.
     pub const ALL: [Self; 3] = [Self::Sluice, Self::Nginx, Self::Haproxy];
+    /// Those that are measured for TLS and HTTP/2, ours first.
+    pub const SECURE: [Self; 4] = [Self::Sluice, Self::Nginx, Self::Haproxy, Self::H2o];
 
     /// How the table names it.
     pub fn name(self) -> &'static str {
@@ -26,6 +32,7 @@ impl Peer {
             Self::Sluice => "Sluice",
             Self::Nginx => "nginx",
             Self::Haproxy => "HAProxy",
+            Self::H2o => "h2o",
         }
     }
 }
@@ -44,10 +51,23 @@ pub enum Role {
     Routes(usize, Kinds),
     /// Asks the servers of an upstream.
     Upstream(Group),
+    /// Answers itself and asks an origin, over TLS and HTTP/2, too.
+    Secure(Ports),
     /// Stands behind the proxies; nginx only.
     Origin,
     /// Stands behind them as so many servers, each at a loopback address of its own; nginx only.
     Origins(u16),
+}
+
+/// The ports of a server that speaks TLS and HTTP/2, and of its origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// HTTP/2 without TLS.
+    pub h2c: u16,
+    /// TLS, with HTTP/1.1 and HTTP/2.
+    pub tls: u16,
+    /// The origin.
+    pub origin: u16,
 }
 
 /// The servers of an upstream, and how one is chosen.
@@ -78,10 +98,11 @@ impl Rule {
             (Self::RoundRobin, Peer::Sluice) => "round_robin",
             (Self::RoundRobin, Peer::Haproxy) => "roundrobin",
             // What nginx does when nothing is said.
-            (Self::RoundRobin, Peer::Nginx) => "",
+            (Self::RoundRobin, Peer::Nginx | Peer::H2o) => "",
             (Self::Least, Peer::Sluice) => "least_requests",
             (Self::Least, Peer::Haproxy) => "leastconn",
             (Self::Least, Peer::Nginx) => "least_conn;",
+            (Self::Least, Peer::H2o) => "",
         }
     }
 }
@@ -97,7 +118,7 @@ impl Group {
         let slow = self.slow.map(|port| format!("127.0.0.1:{port}"));
         let lines = places.chain(slow).enumerate().map(|(number, place)| match peer {
             Peer::Sluice => format!("\"{place}\""),
-            Peer::Nginx => format!("server {place};"),
+            Peer::Nginx | Peer::H2o => format!("server {place};"),
             Peer::Haproxy => format!("server s{number} {place} pool-max-conn -1"),
         });
         let between = if peer == Peer::Sluice { ", " } else { "\n    " };
@@ -158,6 +179,7 @@ impl Bench {
     /// The version a server reports; `None` when it cannot be started.
     pub fn version(&self, peer: Peer) -> Option<String> {
         let (program, argument) = match peer {
+            Peer::H2o => (Path::new("h2o"), "--version"),
             Peer::Sluice => (self.sluice.as_path(), "--version"),
             Peer::Nginx => (Path::new("nginx"), "-v"),
             Peer::Haproxy => (Path::new("haproxy"), "-v"),
@@ -173,6 +195,10 @@ impl Bench {
             (Peer::Sluice, Role::Upstream(_)) => ("sluice", "upstream.toml"),
             (Peer::Nginx, Role::Upstream(_)) => ("nginx", "upstream.conf"),
             (Peer::Haproxy, Role::Upstream(_)) => ("haproxy", "upstream.cfg"),
+            (Peer::Sluice, Role::Secure(_)) => ("sluice", "secure.toml"),
+            (Peer::Nginx, Role::Secure(_)) => ("nginx", "secure.conf"),
+            (Peer::Haproxy, Role::Secure(_)) => ("haproxy", "secure.cfg"),
+            (Peer::H2o, Role::Secure(_)) => ("h2o", "secure.yaml"),
             (Peer::Nginx, Role::Direct) => ("nginx", "direct.conf"),
             (Peer::Nginx, Role::Proxied(_)) => ("nginx", "proxied.conf"),
             (Peer::Haproxy, Role::Direct) => ("haproxy", "direct.cfg"),
@@ -202,7 +228,9 @@ impl Bench {
                 let lines = places.map(|ip| format!("listen {ip}:{port} backlog=1024;"));
                 text = text.replace("@LISTEN@", &lines.collect::<Vec<_>>().join("\n        "));
             }
-            Role::Direct | Role::Origin => {}
+            Role::Secure(ports) => text = self.secure(&place, ports, text)?,
+            Role::Origin => large(&place)?,
+            Role::Direct => {}
         }
         let config = place.join(name);
         fs::write(&config, text).map_err(|e| format!("{}: {e}", config.display()))?;
@@ -211,9 +239,69 @@ impl Bench {
             Peer::Sluice => vec![show(&self.sluice), "run".to_owned(), "-c".to_owned(), config],
             Peer::Nginx => ["nginx", "-e", &log, "-c", &config].map(String::from).to_vec(),
             Peer::Haproxy => ["haproxy", "-db", "-f", &config].map(String::from).to_vec(),
+            Peer::H2o => {
+                let settings = format!("OPENSSL_CONF={}", show(&place.join("openssl.cnf")));
+                ["env", &settings, "h2o", "-m", "worker", "-c", &config].map(String::from).to_vec()
+            }
         };
         Ok(words)
     }
+}
+
+impl Bench {
+    /// Puts certificate, key and files beside a configuration, and their names into it.
+    fn secure(&self, place: &Path, ports: Ports, text: String) -> Result<String, String> {
+        let (cert, key) = self.certificate()?;
+        large(place)?;
+        let write = |name: &str, content: &[u8]| {
+            let path = place.join(name);
+            fs::write(&path, content).map_err(|e| format!("{}: {e}", path.display()))
+        };
+        let read = |path: &Path| fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
+        write("both.pem", &[read(&cert)?, read(&key)?].concat())?;
+        // h2o has no words of its own for suites and curves of TLS 1.3.
+        write("openssl.cnf", OPENSSL.as_bytes())?;
+        fs::create_dir_all(place.join("files")).map_err(|e| e.to_string())?;
+        write("files/index.html", b"Hello, World!")?;
+        let ports = [("@H2C@", ports.h2c), ("@TLS@", ports.tls), ("@ORIGIN@", ports.origin)];
+        let text =
+            ports.iter().fold(text, |text, (mark, port)| text.replace(mark, &port.to_string()));
+        // Without a word it leaves root for a user who may read none of the files.
+        let user = if geteuid().is_root() { "user: root" } else { "" };
+        let text = text.replace("@USER@", user);
+        Ok(text.replace("@CERT@", &show(&cert)).replace("@KEY@", &show(&key)))
+    }
+
+    /// One certificate with an ECDSA key over P-256, the same for everybody; made when it is asked for first.
+    fn certificate(&self) -> Result<(PathBuf, PathBuf), String> {
+        let (cert, key) = (self.scratch.join("cert.pem"), self.scratch.join("key.pem"));
+        if !cert.exists() {
+            let output = Command::new("openssl")
+                .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"])
+                .args(["-nodes", "-days", "30", "-subj", "/CN=localhost"])
+                .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout"])
+                .arg(&key)
+                .arg("-out")
+                .arg(&cert)
+                .output()
+                .map_err(|e| format!("openssl: {e}"))?;
+            if !output.status.success() {
+                return Err(format!("openssl: {}", String::from_utf8_lossy(&output.stderr)));
+            }
+        }
+        Ok((cert, key))
+    }
+}
+
+/// What everybody is to agree upon, for programs that leave it to the library.
+const OPENSSL: &str = "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = defaults\n\
+    [defaults]\nMinProtocol = TLSv1.3\nCiphersuites = TLS_AES_128_GCM_SHA256\nGroups = X25519\n";
+
+/// A file of a MiB.
+fn large(place: &Path) -> Result<(), String> {
+    let path = place.join("large");
+    let content: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
+    fs::write(&path, content).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 impl Drop for Bench {

@@ -13,8 +13,8 @@ pub struct Row {
     pub what: String,
     /// What Sluice is to reach, in words.
     pub target: String,
-    /// The figures of Sluice, nginx and HAProxy; "-" when there is none.
-    pub figures: [String; 3],
+    /// The figures of Sluice, nginx, HAProxy and h2o; "-" when there is none.
+    pub figures: [String; 4],
     /// Whether Sluice reached it; `None` when it was not measured.
     pub reached: Option<bool>,
 }
@@ -22,7 +22,7 @@ pub struct Row {
 impl Row {
     /// A line without figures.
     pub fn new(what: &str, target: &str) -> Self {
-        let figures = ["-", "-", "-"].map(String::from);
+        let figures = ["-", "-", "-", "-"].map(String::from);
         Self { what: what.to_owned(), target: target.to_owned(), figures, reached: None }
     }
 }

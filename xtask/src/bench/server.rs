@@ -122,26 +122,22 @@ impl Server {
         text.split_whitespace().next().and_then(|pid| pid.parse().ok()).unwrap_or(own)
     }
 
-    /// CPU time of the process so far, all threads, in seconds.
+    /// CPU time of the process and of its children so far, all threads, in seconds.
     pub fn cpu_seconds(&self) -> Result<f64, String> {
-        let path = format!("/proc/{}/task", self.pid());
-        let tasks = std::fs::read_dir(&path).map_err(|e| format!("{path}: {e}"))?;
-        let mut nanoseconds = 0_u64;
-        for task in tasks.flatten() {
-            // The scheduler's own account: what stat rounds to hundredths of a second, in nanoseconds.
-            let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            nanoseconds += text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        let mut sum = 0.0;
+        let mut all = vec![self.pid()];
+        while let Some(pid) = all.pop() {
+            sum += cpu_seconds(pid)?;
+            let path = format!("/proc/{pid}/task/{pid}/children");
+            let children = std::fs::read_to_string(path).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
         }
-        if nanoseconds == 0 { self.cpu_ticks() } else { Ok(nanoseconds as f64 / 1e9) }
+        Ok(sum)
     }
 
-    fn cpu_ticks(&self) -> Result<f64, String> {
-        let path = format!("/proc/{}/stat", self.pid());
-        let text = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
-        let behind = text.rsplit(')').next().unwrap_or_default();
-        let ticks: f64 =
-            behind.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<f64>().ok()).sum();
-        Ok(ticks / 100.0)
+    /// How many descriptors it has open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
     }
 
     /// The resident size in KiB.
@@ -181,6 +177,27 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn cpu_seconds(pid: i32) -> Result<f64, String> {
+    let path = format!("/proc/{pid}/task");
+    let tasks = std::fs::read_dir(&path).map_err(|e| format!("{path}: {e}"))?;
+    let mut nanoseconds = 0_u64;
+    for task in tasks.flatten() {
+        // The scheduler's own account: what stat rounds to hundredths of a second, in nanoseconds.
+        let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        nanoseconds += text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    }
+    if nanoseconds == 0 { cpu_ticks(pid) } else { Ok(nanoseconds as f64 / 1e9) }
+}
+
+fn cpu_ticks(pid: i32) -> Result<f64, String> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+    let behind = text.rsplit(')').next().unwrap_or_default();
+    let ticks: f64 =
+        behind.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<f64>().ok()).sum();
+    Ok(ticks / 100.0)
 }
 
 fn signal(pid: i32, signal: Signal) {
