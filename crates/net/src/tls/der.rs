@@ -58,7 +58,8 @@ pub(super) fn subject(der: &[u8]) -> Option<&[u8]> {
 }
 
 /// The last moment of a certificate, since 1970; one before 1970 reads as 1970 (RFC 5280, 4.1.2.5).
-pub(super) fn not_after(der: &[u8]) -> Option<Duration> {
+#[must_use]
+pub fn not_after(der: &[u8]) -> Option<Duration> {
     let (validity, _) = tagged(validity_and_subject(der)?, SEQUENCE)?;
     let not_before = element(validity)?;
     let Element { tag, content, .. } = element(not_before.rest)?;

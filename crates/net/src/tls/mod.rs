@@ -15,6 +15,7 @@ mod words;
 
 pub use certificate::{Certificate, fingerprint, has_certificate};
 pub use client::{ClientSettings, Reuse, TlsClient, Trust};
+pub use der::not_after;
 pub use peer::PeerCertificate;
 pub use server::{ClientCertificates, Handshake, Security, ServerSettings, TlsServer};
 pub use terms::{Terms, groups, suites};
