@@ -8,7 +8,7 @@ STEP := .ci/step
 # Tools of the tests that no package of the system holds.
 TOOLS := $(TARGET)/tools
 H2SPEC := github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
-SUITES := gate gateway-go silly pingap infini
+SUITES := gate tls http2 gateway-go silly pingap infini
 
 # Tests of the whole program, by file; they run against the release binary.
 ACCEPTANCE := $(patsubst crates/acceptance/tests/%.rs,--test %,$(wildcard crates/acceptance/tests/*.rs))

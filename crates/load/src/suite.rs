@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use engine::{bench_compare, bench_suite};
-pub use file::{Suite, parse};
+pub use file::{Handshakes, Protocol, Suite, parse};
 pub use output::write;
 
 use crate::outcome::{Mode, Outcome};
@@ -44,6 +44,12 @@ pub struct CaseRun {
     pub threads: Option<u32>,
     /// Requests in flight on one connection.
     pub pipeline: u32,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// HTTP/2: requests under way at once on one connection.
+    pub streams: u32,
+    /// Whether each request has a connection of its own, and how its handshake is.
+    pub handshakes: Option<Handshakes>,
     /// When it ends; in [`Mode::Users`] it ends by itself.
     pub extent: Extent,
     /// How long an answer may take.

@@ -1,14 +1,16 @@
 //! `sluice bench --suite` and `--compare`: suites carried out by this program's own load generator.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_net::tls::Trust;
+use sluice_net::tls::{ClientSettings, Reuse, Trust};
 
-use super::{Bench, CaseRun, Extent, Purpose};
+use super::{Bench, CaseRun, Extent, Handshakes, Protocol, Purpose};
 use crate::arguments::BenchArguments;
 use crate::compare;
 use crate::console::{Refusal, print, say};
+use crate::h2::prepare_stream;
 use crate::live;
 use crate::outcome::{Mode, Outcome};
 use crate::plan::{self, Expected, Place, Plan, Statuses, Work};
@@ -81,13 +83,17 @@ fn execute(case: &CaseRun, stopper: &Stopper) -> Result<Outcome, String> {
 
 fn plan(case: &CaseRun) -> Result<Plan, String> {
     let target = Target::parse(&case.url)?;
+    let keepalive = if case.handshakes.is_some() { Keepalive::Off } else { Keepalive::On };
     let wish = Wish {
         method: case.method.clone(),
         headers: case.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect(),
         body: (!case.body.is_empty()).then(|| case.body.clone()),
-        keepalive: Keepalive::On,
+        keepalive,
     };
-    let prepared = prepare(&target, &wish)?;
+    let (work, pipeline) = match case.protocol {
+        Protocol::Http1 => (Work::Fixed(Arc::new(prepare(&target, &wish)?)), case.pipeline),
+        Protocol::Http2 => (Work::Streams(Arc::new(prepare_stream(&target, &wish)?)), case.streams),
+    };
     let endpoints = target.endpoints()?;
     let users = matches!(case.mode, Mode::Users { .. });
     let (duration, requests) = match case.extent {
@@ -103,18 +109,30 @@ fn plan(case: &CaseRun) -> Result<Plan, String> {
     };
     Ok(Plan {
         shown: case.url.clone(),
-        targets: vec![Place::new(target, endpoints, &Trust::Anything)?],
-        work: Work::Fixed(std::sync::Arc::new(prepared)),
+        targets: vec![Place::with(target, endpoints, &encryption(case))?],
+        work,
         mode: case.mode.clone(),
         extent: plan::Extent { duration, requests },
         connections: case.connections,
         threads: case.threads.unwrap_or(1).min(case.connections).max(1),
-        pipeline: case.pipeline,
-        keepalive: Keepalive::On,
+        pipeline,
+        keepalive,
         timeout: case.timeout,
         warmup: Duration::ZERO,
         expected: Expected { statuses, body: None },
     })
+}
+
+/// How connections are encrypted where the URL asks for it.
+fn encryption(case: &CaseRun) -> ClientSettings {
+    let mut settings = ClientSettings::new(Trust::Anything);
+    if case.protocol == Protocol::Http2 {
+        settings.terms.protocols = vec![b"h2".to_vec()];
+    }
+    if case.handshakes == Some(Handshakes::Resumed) {
+        settings.resumption = Reuse::Tickets;
+    }
+    settings
 }
 
 /// A folder for the servers, gone when this is dropped.

@@ -230,6 +230,13 @@ pub struct CaseEntry {
     /// Requests in flight on one connection.
     #[serde(default = "one")]
     pub pipeline: u32,
+    /// What is spoken.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// HTTP/2: requests under way at once on one connection.
+    pub streams: Option<Spanned<u32>>,
+    /// Each request on a connection of its own that is encrypted: handshakes of this kind.
+    pub handshakes: Option<Spanned<Handshakes>>,
     /// Method.
     #[serde(default = "get")]
     pub method: String,
@@ -256,6 +263,28 @@ pub struct CaseEntry {
     pub instructions: bool,
     /// A feature without which it is not run.
     pub needs: Option<Spanned<String>>,
+}
+
+/// What is spoken with servers.
+#[derive(Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    #[default]
+    #[serde(rename = "http/1.1")]
+    Http1,
+    /// HTTP/2, from the first byte on where nothing is encrypted.
+    #[serde(rename = "http/2")]
+    Http2,
+}
+
+/// What handshakes are measured.
+#[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Handshakes {
+    /// With everything.
+    Full,
+    /// All but the first of each client shortened by the ticket of the one before.
+    Resumed,
 }
 
 /// Users who each send some requests and leave.
@@ -335,10 +364,42 @@ fn check_case(case: &CaseEntry, suite: &Suite) -> Result<(), Flaw> {
     if let Some(rate) = case.rate.as_ref().filter(|rate| *rate.get_ref() <= 0.0) {
         return Err((rate.span(), "a rate is above zero".to_owned()));
     }
+    check_protocol(case, suite)?;
     if let (Some(rate), Some(_)) = (&case.rate, &case.users) {
         return Err((rate.span(), "a rate and users exclude each other".to_owned()));
     }
     Ok(())
+}
+
+fn check_protocol(case: &CaseEntry, suite: &Suite) -> Result<(), Flaw> {
+    if let Some(streams) = &case.streams {
+        if case.protocol == Protocol::Http1 {
+            let message = "streams are of HTTP/2: write protocol = \"http/2\" beside them";
+            return Err((streams.span(), message.to_owned()));
+        }
+        if *streams.get_ref() == 0 {
+            return Err((streams.span(), "streams are 1 or more".to_owned()));
+        }
+    }
+    if case.protocol == Protocol::Http2 && case.pipeline > 1 {
+        let message = "HTTP/2 has no pipelining: write `streams`".to_owned();
+        return Err((case.name.span(), message));
+    }
+    let Some(handshakes) = &case.handshakes else { return Ok(()) };
+    let plain = |name: &&Spanned<String>| {
+        let mut servers = suite.servers.iter();
+        let server = servers.find(|server| server.name.get_ref() == name.get_ref());
+        server.is_none_or(|server| !server.url.get_ref().starts_with("https:"))
+    };
+    if let Some(name) = case.servers.iter().find(plain) {
+        let message = format!("`{}` is asked without TLS: it has no handshakes", name.get_ref());
+        return Err((name.span(), message));
+    }
+    let many = case.pipeline > 1 || case.streams.as_ref().is_some_and(|it| *it.get_ref() > 1);
+    match many {
+        true => Err((handshakes.span(), "each handshake is for one request".to_owned())),
+        false => Ok(()),
+    }
 }
 
 fn new_name<'a>(name: &'a Spanned<String>, seen: &mut Vec<&'a str>) -> Result<(), Flaw> {

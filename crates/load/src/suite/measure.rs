@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::features::Missing;
-use super::file::{CaseEntry, Suite, cpus};
+use super::file::{CaseEntry, Handshakes, Protocol, Suite, cpus};
 use super::instructions;
 use super::stage::{Actor, Stage, Under, fits};
 use super::{Bench, CaseRun, Extent, Purpose};
@@ -243,6 +243,9 @@ impl Measurement<'_> {
             connections,
             threads: self.threads,
             pipeline: entry.pipeline,
+            protocol: entry.protocol,
+            streams: entry.streams.as_ref().map_or(1, |streams| *streams.get_ref()),
+            handshakes: entry.handshakes.as_ref().map(|handshakes| *handshakes.get_ref()),
             extent: Extent::Time(duration),
             timeout: entry.timeout.map_or(TIMEOUT, |timeout| timeout.0),
             status: entry.status,
@@ -397,6 +400,17 @@ fn case_parameters(entry: &CaseEntry) -> Vec<(String, String)> {
         ),
         (None, None) => fact("closed loop", "as fast as answers come".to_owned()),
     });
+    if entry.protocol == Protocol::Http2 {
+        let streams = entry.streams.as_ref().map_or(1, |streams| *streams.get_ref());
+        facts.push(fact("HTTP/2", format!("{streams} streams on each connection")));
+    }
+    match entry.handshakes.as_ref().map(|handshakes| *handshakes.get_ref()) {
+        Some(Handshakes::Full) => facts.push(fact("handshakes", "a full one each".to_owned())),
+        Some(Handshakes::Resumed) => {
+            facts.push(fact("handshakes", "one each, shortened by a ticket".to_owned()));
+        }
+        None => {}
+    }
     if entry.pipeline > 1 {
         facts.push(fact("pipelining", entry.pipeline.to_string()));
     }
