@@ -14,13 +14,14 @@ SUITES := gate tls http2 gateway-go silly pingap infini
 ACCEPTANCE := $(patsubst crates/acceptance/tests/%.rs,--test %,$(wildcard crates/acceptance/tests/*.rs))
 
 # --workspace throughout: one set of features, so that no dependency is built twice.
-.PHONY: help run test bench release xtask
+.PHONY: help run test audit bench release xtask
 
 help:
 	@echo "make run     build the release binary and start it on examples/quickstart.toml"
 	@echo "make test    install what the tests need, then run them all"
 	@echo "make bench   measure Sluice beside nginx and HAProxy, write bench/RESULTS.md; then run the suites"
 	@echo "             of bench/suites with short runs (FULL=1: the published ones), reports in $(TARGET)/bench"
+	@echo "make audit   have testssl.sh look at TLS as it is by default (minutes), write bench/reports/audit.txt"
 	@echo "cargo xtask  tasks of the repository: tidy, generate, bench, gate"
 
 run: release
@@ -28,7 +29,7 @@ run: release
 
 test:
 	@$(STEP) "tools" .ci/tools nginx:nginx haproxy:haproxy wrk:wrk h2load:nghttp2-client \
-		redis-server:redis-server valgrind:valgrind strace:strace curl:curl openssl:openssl \
+		redis-server:redis-server valgrind:valgrind strace:strace curl:curl openssl:openssl chromium:chromium \
 		go:golang-go
 	@$(STEP) "tools written in Go" .ci/go-tools $(abspath $(TOOLS)) $(H2SPEC)
 	@$(STEP) "format" $(CARGO) fmt --all --check
@@ -40,6 +41,10 @@ test:
 	@SLUICE_BIN=$(abspath $(SLUICE)) PATH="$(abspath $(TOOLS)):$$PATH" $(STEP) "acceptance tests" \
 		$(CARGO) test --locked --workspace $(ACCEPTANCE)
 	@SLUICE_BIN=$(abspath $(SLUICE)) $(STEP) "instruction gate" $(XTASK) gate
+
+audit: release
+	@$(STEP) "tools" .ci/tools testssl:testssl.sh openssl:openssl
+	@$(STEP) "testssl.sh" .ci/audit $(abspath $(SLUICE)) $(abspath bench/reports/audit.txt)
 
 # Every suite is run even if one before it failed.
 bench: release xtask

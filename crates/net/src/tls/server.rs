@@ -71,6 +71,8 @@ impl TlsServer {
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::<Shelf>::clone(&shelf));
+        // The order of the suites is ours; a client that cannot go by it has others in common with us.
+        config.ignore_client_order = true;
         config.alpn_protocols.clone_from(&settings.terms.protocols);
         // Tickets are kept by the clients: nothing to share, nothing that grows.
         config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -60,6 +60,8 @@ impl Terms {
     pub(crate) fn provider(&self) -> Result<CryptoProvider, String> {
         let mut provider = aws_lc_rs::default_provider();
         provider.kx_groups = GROUPS.to_vec();
+        // What costs both sides least comes first; the order of the others stays.
+        provider.cipher_suites.sort_by_key(|suite| !suite_name(suite).contains("AES_128"));
         if !self.suites.is_empty() {
             let find = |name: &String| {
                 let known = ALL_CIPHER_SUITES.iter().find(|it| suite_name(it) == *name);

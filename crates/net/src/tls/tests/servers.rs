@@ -158,7 +158,7 @@ fn server_and_client_understand_each_other_and_say_what_was_agreed_upon() {
         assert_eq!((both, receive(&near, 10).await), (10, b"the answer".to_vec()));
         for security in [near.security().unwrap(), far.security().unwrap()] {
             assert_eq!(security.version, Version::Tls13);
-            assert_eq!(security.suite, "TLS_AES_256_GCM_SHA384");
+            assert_eq!(security.suite, "TLS_AES_128_GCM_SHA256");
             assert_eq!(security.group, Some("X25519MLKEM768"));
             assert_eq!((security.protocol, security.handshake), (None, Handshake::Full));
         }
