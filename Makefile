@@ -28,7 +28,7 @@ run: release
 	exec $(SLUICE) run -c examples/quickstart.toml
 
 test:
-	@$(STEP) "tools" .ci/tools nginx:nginx haproxy:haproxy wrk:wrk h2load:nghttp2-client \
+	@$(STEP) "tools" .ci/tools nginx:nginx haproxy:haproxy wrk:wrk h2load:nghttp2-client nghttp:nghttp2-client \
 		redis-server:redis-server valgrind:valgrind strace:strace curl:curl openssl:openssl chromium:chromium \
 		go:golang-go
 	@$(STEP) "tools written in Go" .ci/go-tools $(abspath $(TOOLS)) $(H2SPEC)

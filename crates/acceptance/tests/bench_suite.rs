@@ -341,3 +341,70 @@ fn single_runs_are_compared_by_their_seconds() {
     assert!(row.contains("beyond noise"), "{}", done.stdout);
     assert!(done.stdout.contains("\n1 of 3 figures differ beyond noise"), "{}", done.stdout);
 }
+
+const ENCRYPTED: &str = r#"
+name = "encrypted"
+title = "An encrypted suite"
+rounds = { short = 1, full = 1 }
+duration = { short = "100ms", full = "60s" }
+warm_up = { connections = 2, short = "10ms", full = "5s" }
+
+[[server]]
+name = "sluice"
+command = ["{sluice}", "run", "-c", "{config}", "--workers", "1"]
+config = "encrypted-sluice.toml"
+url = "https://127.0.0.1:{port}"
+ready = { status = 0 }
+
+[[case]]
+name = "full"
+title = "Full handshakes"
+servers = ["sluice"]
+connections = [2]
+handshakes = "full"
+
+[[case]]
+name = "resumed"
+title = "Resumed handshakes"
+servers = ["sluice"]
+connections = [2]
+handshakes = "resumed"
+
+[[case]]
+name = "streams"
+title = "Streams"
+servers = ["sluice"]
+connections = [2]
+protocol = "http/2"
+streams = 20
+"#;
+
+#[test]
+fn suites_measure_handshakes_and_streams() {
+    let scratch = Scratch::new();
+    scratch.write("encrypted.toml", ENCRYPTED);
+    let ours = OURS.replace("{port}\"\n", "{port}\"\ntls = { self_signed = true }\n");
+    scratch.write("encrypted-sluice.toml", &ours);
+    let done = bench_plainly(&scratch, &["--suite", "encrypted.toml", "--output", "out"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let out = scratch.path().join("out");
+    let results: Value = serde_json::from_str(&read(&out, "results.json")).unwrap();
+    let outcome = |at: usize| {
+        let run = &results["cases"][at]["runs"][0];
+        assert!(run["failure"].is_null(), "{run}");
+        run["outcome"].clone()
+    };
+    let count = |outcome: &Value, name: &str| outcome["tls"][name].as_u64().unwrap();
+    let (full, resumed, streams) = (outcome(0), outcome(1), outcome(2));
+    assert!(count(&full, "full_handshakes") > 2, "{full}");
+    assert_eq!(count(&full, "resumed_handshakes"), 0);
+    assert!(
+        count(&resumed, "resumed_handshakes") > count(&resumed, "full_handshakes"),
+        "{resumed}"
+    );
+    assert_eq!((&streams["protocol"], &streams["streams"]), (&"HTTP/2".into(), &20.into()));
+    let report = read(&out, "report.md");
+    for part in ["a full one each", "shortened by a ticket", "20 streams on each connection"] {
+        assert!(report.contains(part), "{part}");
+    }
+}

@@ -381,6 +381,35 @@ fn encrypted_connections_choose_it_in_the_handshake() {
 }
 
 #[test]
+fn curl_and_nghttp_are_answered_with_and_without_encryption() {
+    let origin = Origin::start(behaviour::echo);
+    let upstream = format!("[upstream.api]\nservers = \"{}\"\n\n", origin.address());
+    let route = "[[route]]\npath = \"/*\"\nproxy = \"api\"\n";
+    let encrypted =
+        "[[listener]]\nname = \"tls\"\naddress = \"127.0.0.1:0\"\ntls = { self_signed = true }\n\n";
+    let sluice = Sluice::start(&config(&format!("{encrypted}{upstream}{route}")));
+    let plain = format!("http://{}/some?x=1", sluice.address("web"));
+    let secure = format!("https://{}/some?x=1", sluice.address("tls"));
+    let content = "c".repeat(300_000);
+    let scratch = sluice_testkit::Scratch::new();
+    scratch.write("content", &content);
+    let file = scratch.path().join("content").display().to_string();
+    for (url, how) in [(&plain, "--http2-prior-knowledge"), (&secure, "--http2")] {
+        let done = curl(&["-k", how, "--data-binary", &format!("@{file}"), url]);
+        let text = done.text.to_ascii_lowercase();
+        assert!(text.starts_with("http/2 200"), "{done:?}");
+        assert!(text.contains("post /some?x=1 http/1.1") && text.ends_with(&content), "{url}");
+        let output = Command::new("nghttp").args(["-v", "-d", &file, url]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).to_ascii_lowercase();
+        assert!(output.status.success(), "{text}");
+        assert!(text.contains(":status: 200") && text.contains("post /some?x=1 http/1.1"), "{url}");
+        assert!(!text.contains("rst_stream frame") && text.contains("no_error"), "{url}");
+    }
+    assert_eq!(origin.complaints(), Vec::<String>::new());
+    sluice.stop();
+}
+
+#[test]
 fn a_foreign_client_loads_it() {
     let origin = Origin::start(behaviour::fixed(200, "origin"));
     let sluice = proxying(&origin, "");

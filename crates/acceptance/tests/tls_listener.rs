@@ -60,7 +60,7 @@ fn a_client_is_answered_and_origins_hear_of_it() {
     let asked = origin.last_request();
     assert_eq!(asked.fields.first("x-forwarded-proto"), Some("https"));
     assert!(asked.fields.first("forwarded").unwrap().ends_with(";proto=https"));
-    let line = "https 1.3 TLS_AES_256_GCM_SHA384 X25519 no localhost 200";
+    let line = "https 1.3 TLS_AES_128_GCM_SHA256 X25519 no localhost 200";
     assert!(sluice.stdout().wait_after(0, line).is_some(), "{:?}", sluice.stdout().so_far());
     let done = fetch("localhost", &web, &ca, "/there");
     let port = web.rsplit(':').next().unwrap();
