@@ -115,7 +115,21 @@ impl Http2Client {
         fields: &[(&str, &str)],
         body: BodyLength,
     ) -> StreamId {
+        self.begin_for((method, path), "", (fields, body))
+    }
+
+    /// The same; an extended CONNECT if there is a protocol.
+    ///
+    /// # Panics
+    /// When the server takes no more.
+    pub fn begin_for(
+        &mut self,
+        (method, path): (&str, &str),
+        protocol: &str,
+        (fields, body): (&[(&str, &str)], BodyLength),
+    ) -> StreamId {
         let mut head = RequestHead::new();
+        head.protocol = head.fields.append(protocol.as_bytes()).expect("there is room");
         head.method = sluice_message::Method::of(method.as_bytes());
         head.method_text = head.fields.append(method.as_bytes()).expect("there is room");
         head.target = head.fields.append(path.as_bytes()).expect("there is room");
@@ -198,6 +212,39 @@ impl Http2Client {
                 status => return status,
             }
         }
+    }
+
+    /// Whether the server has said that it takes extended CONNECT (RFC 8441, 3).
+    #[must_use]
+    pub fn takes_extended_connect(&self) -> bool {
+        self.connection.peer_settings().connect_protocol == 1
+    }
+
+    /// The fields of an answer that is still coming.
+    #[must_use]
+    pub fn fields(&self, stream: StreamId) -> Vec<(String, String)> {
+        self.answers.get(&stream).map(|answer| answer.fields.clone()).unwrap_or_default()
+    }
+
+    /// Waits for so many bytes of content and takes them.
+    ///
+    /// # Panics
+    /// When the answer ends first.
+    pub fn read(&mut self, stream: StreamId, count: usize) -> Vec<u8> {
+        loop {
+            let answer = self.answers.get_mut(&stream).expect("the answer is coming");
+            if answer.content.len() >= count {
+                return answer.content.drain(..count).collect();
+            }
+            assert!(!answer.is_over(), "it ended after {} bytes", answer.content.len());
+            assert!(self.turn(), "the server closed the connection");
+        }
+    }
+
+    /// Whether an answer has come to its end.
+    #[must_use]
+    pub fn is_over(&self, stream: StreamId) -> bool {
+        self.answers.get(&stream).is_none_or(Answered::is_over)
     }
 
     /// Content of an answer that is still coming.

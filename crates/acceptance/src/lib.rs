@@ -10,6 +10,7 @@ pub mod http2;
 pub mod load;
 pub mod peers;
 pub mod tls;
+pub mod websocket;
 
 use std::time::Duration;
 

@@ -180,6 +180,28 @@ impl Held {
         Self { child, input, output }
     }
 
+    /// Sends bytes.
+    ///
+    /// # Panics
+    /// When the connection has ended.
+    pub fn send(&mut self, text: &str) {
+        self.input.write_all(text.as_bytes()).expect("the connection is open");
+        self.input.flush().expect("the connection is open");
+    }
+
+    /// Reads until this text has come.
+    ///
+    /// # Panics
+    /// When the connection ends first.
+    pub fn read_until(&mut self, text: &str) {
+        let mut read = Vec::new();
+        while !read.ends_with(text.as_bytes()) {
+            let mut byte = [0];
+            self.output.read_exact(&mut byte).expect("the connection is open");
+            read.extend_from_slice(&byte);
+        }
+    }
+
     /// Sends a request and reads an answer with a length; its content.
     ///
     /// # Panics

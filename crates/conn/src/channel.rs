@@ -34,6 +34,14 @@ impl Channel<'_> {
         }
     }
 
+    /// The other end of a tunnel broke: this one is to notice (RFC 8441, 5).
+    pub(crate) fn cut(self) {
+        match self {
+            Self::Own(stream) => stream.abort_on_close(),
+            Self::Shared(stream) => stream.cancel(),
+        }
+    }
+
     /// Closes the sending direction, as far as nothing else ended it.
     pub(crate) fn end(self) {
         match self {

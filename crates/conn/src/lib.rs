@@ -19,6 +19,6 @@ pub use channel::Channel;
 pub use client::{Reuse, Upstream};
 pub use linger::linger;
 pub use receive::{Content, Receiver};
-pub use relay::{Relay, RelayFault, tunnel};
+pub use relay::{PipeLimits, Relay, RelayFault, tunnel};
 pub use send::Sender;
 pub use server::{Downstream, Given, HeadArrival, ServerTimeouts};

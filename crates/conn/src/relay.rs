@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluice_message::FaultKind;
-use sluice_net::Deadline;
+use sluice_net::{Deadline, Nanos};
 
 use crate::channel::Channel;
 use crate::send::DIRECT;
@@ -85,20 +85,46 @@ impl Relay<'_> {
     }
 }
 
+/// How long a tunnel may last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PipeLimits {
+    /// Without a byte in either direction.
+    pub idle: Duration,
+    /// When it ends, whatever moves.
+    pub end: Nanos,
+}
+
 /// Joins two connections byte by byte, both ways, after a switch of protocols. Ends when both
-/// directions have ended, one broke, or nothing moved for `idle`. A side that closes is closed on the
-/// other as well, while the opposite direction goes on.
-pub async fn tunnel(
-    mut left: Relay<'_>,
-    mut right: Relay<'_>,
+/// directions have ended, one broke, or its time is over. A side that closes is closed on the other as
+/// well, while the opposite direction goes on; one that breaks is broken on the other.
+///
+/// # Errors
+/// [`FaultKind::TimedOut`], or what broke.
+pub async fn tunnel<'r>(
+    mut left: Relay<'r>,
+    mut right: Relay<'r>,
     deadline: &Deadline,
-    idle: Duration,
+    limits: PipeLimits,
 ) -> Result<(), FaultKind> {
-    let mut progress = Progress::new(idle);
+    let outcome = carry((&mut left, &mut right), deadline, limits).await;
+    match outcome {
+        Ok(()) => {}
+        Err(FaultKind::TimedOut) => [left.sink, right.sink].into_iter().for_each(Channel::end),
+        Err(_) => [left.sink, right.sink].into_iter().for_each(Channel::cut),
+    }
+    outcome
+}
+
+async fn carry<'r>(
+    (left, right): (&mut Relay<'r>, &mut Relay<'r>),
+    deadline: &Deadline,
+    limits: PipeLimits,
+) -> Result<(), FaultKind> {
+    let mut progress = Progress::new(limits.idle);
     let mut ended = [false; 2];
     poll_fn(|cx| {
         let before = left.position().wrapping_add(right.position());
-        for (relay, ended) in [&mut left, &mut right].into_iter().zip(&mut ended) {
+        for (relay, ended) in [&mut *left, &mut *right].into_iter().zip(&mut ended) {
             if !*ended && poll_direction(relay, cx)?.is_ready() {
                 *ended = true;
                 relay.sink.end();
@@ -110,7 +136,7 @@ pub async fn tunnel(
         if left.position().wrapping_add(right.position()) != before {
             progress.renew();
         }
-        progress.poll(deadline, cx).map(|()| Err(FaultKind::TimedOut))
+        progress.poll_until(limits.end, deadline, cx).map(|()| Err(FaultKind::TimedOut))
     })
     .await
 }

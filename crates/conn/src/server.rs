@@ -476,6 +476,11 @@ impl Progress {
     pub(crate) fn poll(&self, deadline: &Deadline, cx: &Context<'_>) -> Poll<()> {
         deadline.poll_at(self.at, cx).map(|_| ())
     }
+
+    /// The same, and no longer than until `end`.
+    pub(crate) fn poll_until(&self, end: Nanos, deadline: &Deadline, cx: &Context<'_>) -> Poll<()> {
+        deadline.poll_at(self.at.min(end), cx).map(|_| ())
+    }
 }
 
 fn nanos(duration: Duration) -> Nanos {

@@ -75,7 +75,7 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         (_, K::BodyTooLarge) => (413, Level::Info),
         (_, K::TargetTooLong) => (414, Level::Info),
         (_, K::UnknownExpectation) => (417, Level::Info),
-        (_, K::MethodNotImplemented) => (501, Level::Info),
+        (_, K::MethodNotImplemented) | (Side::Downstream, K::UpgradeRefused) => (501, Level::Info),
         (_, K::DeadlineExceeded) => (504, Level::Silent),
         (_, K::ConnectTimedOut | K::ResponseTimedOut) => (504, Level::Warn),
         (Side::Upstream, K::TimedOut) => (504, Level::Warn),

@@ -24,6 +24,7 @@ use crate::answer::{Reply, judge, phrase};
 use crate::connection::Connection;
 use crate::forward::client_address;
 use crate::local::{Scope, Worker};
+use crate::opening::{check_action, take_connect};
 use crate::{Action, Answer, Proof, Redirect, ReportAnswer, Route};
 
 /// Content of a request that nobody asked for is read up to this size, to keep the connection.
@@ -172,14 +173,23 @@ impl<'e, 'c> Exchange<'e, 'c> {
     }
 
     #[inline]
-    fn find_route(&self) -> Result<&'e Route, Refusal> {
+    fn find_route(&mut self) -> Result<&'e Route, Refusal> {
+        let tunnel = self.request.method == Method::Connect;
+        if tunnel {
+            // It is routed as what it becomes.
+            take_connect(self.request).map_err(Refusal::Fault)?;
+        }
         self.check_head().map_err(Refusal::Fault)?;
         let routes = &self.scope.listener.routes;
         let fault = |fault| Refusal::Fault(fault);
         match routes.table.find(self.request, self.client) {
             Match::Found(index) => {
                 let broken = Fault::internal(FaultKind::Broken);
-                routes.routes.get(index).map(|route| &**route).ok_or(fault(broken))
+                let route = routes.routes.get(index).ok_or(fault(broken))?;
+                if tunnel {
+                    check_action(&route.action).map_err(Refusal::Fault)?;
+                }
+                Ok(route)
             }
             Match::MethodNotAllowed(allow) => {
                 let mut methods = Vec::new();
@@ -248,10 +258,6 @@ impl<'e, 'c> Exchange<'e, 'c> {
 
     #[inline]
     fn check_head(&self) -> Result<(), Fault> {
-        // A tunnel to anywhere is not ours to give (RFC 9110, 9.3.6).
-        if self.request.method == Method::Connect {
-            return Err(Fault::downstream(FaultKind::MethodNotImplemented));
-        }
         if self.request.expectation == Expectation::Unknown {
             return Err(Fault::downstream(FaultKind::UnknownExpectation));
         }

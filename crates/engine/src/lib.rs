@@ -22,6 +22,7 @@ mod guard;
 mod handshake;
 mod listener;
 mod local;
+mod opening;
 mod proxy;
 mod proxy_header;
 mod redirect;

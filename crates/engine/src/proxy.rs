@@ -18,15 +18,16 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use sluice_conn::{Channel, Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
-use sluice_message::{BodyLength, Fault, FaultKind, Persistence, Retry};
+use sluice_message::{BodyLength, Fault, FaultKind, Persistence, Retry, Version};
 use sluice_upstream::{Breaker, Cluster};
+use sluice_wire::h1::Upgrade;
 
 use crate::credentials::strip;
 use crate::exchange::{After, AnswerProgress, Exchange, Stop, exhausted};
 use crate::forward::{continue_introduction, set_host};
 use mirror::Outlook;
 use patience::Patience;
-use tunnel::wants_upgrade;
+use tunnel::{is_hollow, wants_upgrade};
 use upload::Upload;
 
 /// Receiving and sending half of a connection to an origin, lent for one exchange.
@@ -58,6 +59,9 @@ impl<'e> Exchange<'e, '_> {
         {
             upload.keep(self.request.body, buffer);
         }
+        if upgrade == Upgrade::Yes && self.request.version == Version::Http2 {
+            self.ask_for_websocket()?;
+        }
         let halves = (&mut *receiver, &mut *sender);
         let obtained = self.obtain_answer(cluster, upgrade, &mut upload, halves).await;
         if let Some(waiting) = twin.take() {
@@ -70,6 +74,8 @@ impl<'e> Exchange<'e, '_> {
         let switched = self.response.status == 101;
         let relayed = if switched {
             self.switch_protocols(cluster, upgrade, &mut upstream).await
+        } else if upgrade == Upgrade::Yes && is_hollow(self.request, self.response.status) {
+            Err(Fault::upstream(FaultKind::UpgradeRefused, Retry::Never).into())
         } else {
             self.relay_answer(cluster, &mut upstream, &mut upload).await
         };

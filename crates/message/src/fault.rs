@@ -57,6 +57,8 @@ pub enum Syntax {
     Trailer,
     /// Text that is no Base64 where it has to be (RFC 4648, 4).
     Base64,
+    /// An agreement to another protocol that does not fit what was asked (RFC 6455, 4.1).
+    Upgrade,
     /// A frame that breaks a rule of a connection of many streams (RFC 9113, 5.4.1).
     Frame,
 }
@@ -114,6 +116,9 @@ pub enum FaultKind {
     ServersBusy,
     /// The gateway is out of something (file descriptors, space for fields).
     Exhausted,
+    /// The client asks for a protocol that is not spoken there, in a way in which every success would
+    /// mean that it is.
+    UpgradeRefused,
     /// A panic or a broken invariant, caught.
     Broken,
 }
@@ -148,6 +153,7 @@ impl FaultKind {
             Self::CircuitOpen => "circuit_open",
             Self::ServersBusy => "servers_busy",
             Self::Exhausted => "exhausted",
+            Self::UpgradeRefused => "upgrade_refused",
             Self::Broken => "broken",
         }
     }

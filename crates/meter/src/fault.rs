@@ -5,7 +5,7 @@ use sluice_message::{Fault, FaultKind, Side, Syntax};
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 26] = [
+const KINDS: [FaultKind; 27] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -32,6 +32,7 @@ const KINDS: [FaultKind; 26] = [
     FaultKind::CertificateRequired,
     FaultKind::ProxyHeader,
     FaultKind::DeadlineExceeded,
+    FaultKind::UpgradeRefused,
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -64,6 +65,7 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::CertificateRequired => 23,
         FaultKind::ProxyHeader => 24,
         FaultKind::DeadlineExceeded => 25,
+        FaultKind::UpgradeRefused => 26,
     }
 }
 

@@ -36,5 +36,5 @@ pub use metric::reference;
 pub use per_worker::PerWorker;
 pub use render::ProcessFacts;
 pub use route::{ClassCounters, RouteMeter};
-pub use upstream::{RefusalCounters, ServerMeter, UpstreamMeter};
+pub use upstream::{RefusalCounters, ServerMeter, TunnelMeter, TunnelMeters, UpstreamMeter};
 pub use worker::WorkerMeter;

@@ -126,6 +126,10 @@ metrics! {
         "Requests that wait until a server of the upstream has room for them.";
     UPSTREAM_IDLE = Gauge "sluice_upstream_idle_connections" ["upstream"]
         "Connections kept open for the next request.";
+    UPSTREAM_TUNNELS = Gauge "sluice_upstream_tunnels" ["upstream", "protocol"]
+        "Tunnels open to the upstream, by what they carry: websocket, other. A protocol appears with its first tunnel.";
+    UPSTREAM_TUNNELS_OPENED = Counter "sluice_upstream_tunnels_opened_total" ["upstream", "protocol"]
+        "Requests that became tunnels, by what they carry: websocket, other. A protocol appears with its first tunnel.";
     UPSTREAM_REFUSED = Counter "sluice_upstream_circuit_open_total" ["upstream", "limit"]
         "What was refused because as much was under way as the breaker allows, by its limit. A limit appears with its first refusal.";
     UPSTREAM_PANIC = Gauge "sluice_upstream_panic" ["upstream"]

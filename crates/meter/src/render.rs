@@ -1,6 +1,8 @@
 //! The metrics page in the Prometheus text format, version 0.0.4.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_message::GrpcStatus;
@@ -13,7 +15,7 @@ use crate::route::CLASSES;
 use crate::{
     ClassCounters, ConcurrencyReading, Counter, GrpcCounters, HANDSHAKE_REASONS, HTTP2_REASONS,
     HandshakeMeter, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter,
-    ShownCertificate, TLS_VERSIONS, UpstreamMeter, WorkerMeter,
+    ShownCertificate, TLS_VERSIONS, TunnelMeter, UpstreamMeter, WorkerMeter,
 };
 
 /// What only the caller can read: facts about the process. What is `None` is left out of the page.
@@ -272,6 +274,7 @@ impl Meters {
         gauge(page, &metric::UPSTREAM_ACTIVE, |meter| meter.active.value());
         gauge(page, &metric::UPSTREAM_WAITING, |meter| meter.waiting.value());
         gauge(page, &metric::UPSTREAM_IDLE, |meter| meter.idle.value());
+        render_tunnels(page, &upstreams);
         page.family(&metric::UPSTREAM_REFUSED);
         for (name, meter) in upstreams.iter() {
             let limits = [
@@ -364,6 +367,33 @@ impl Meters {
         page.single(&metric::DNS_FAILURES, self.dns_failures.value());
         page.single(&metric::LIST_FAILURES, self.list_failures.value());
         page.single(&metric::CERTIFICATE_FAILURES, self.certificate_failures.value());
+    }
+}
+
+fn render_tunnels(
+    page: &mut Page<'_>,
+    upstreams: &BTreeMap<String, Arc<PerWorker<UpstreamMeter>>>,
+) {
+    type Find = fn(&UpstreamMeter) -> &TunnelMeter;
+    let protocols: [(&str, Find); 2] =
+        [("websocket", |meter| &meter.tunnels.websocket), ("other", |meter| &meter.tunnels.other)];
+    for metric in [&metric::UPSTREAM_TUNNELS, &metric::UPSTREAM_TUNNELS_OPENED] {
+        page.family(metric);
+        for (name, meter) in upstreams {
+            for (protocol, find) in protocols {
+                let opened = meter.sum(|meter| find(meter).opened.value());
+                let labels = [("upstream", name.as_str()), ("protocol", protocol)];
+                if opened == 0 {
+                    continue;
+                }
+                if metric.name == metric::UPSTREAM_TUNNELS.name {
+                    let open = meter.balance(|meter| find(meter).open.value());
+                    page.sample(metric.name, &labels, open);
+                } else {
+                    page.sample(metric.name, &labels, opened);
+                }
+            }
+        }
     }
 }
 

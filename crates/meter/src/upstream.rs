@@ -41,10 +41,30 @@ pub struct UpstreamMeter {
     pub refused: RefusalCounters,
     /// 1 while servers that are out are asked as well, because too few are left.
     pub panic: Level,
+    /// Connections that became tunnels.
+    pub tunnels: TunnelMeters,
     /// Bytes received from servers.
     pub received_bytes: Counter,
     /// Bytes sent to servers.
     pub sent_bytes: Counter,
+}
+
+/// Tunnels by what they carry.
+#[derive(Debug, Default)]
+pub struct TunnelMeters {
+    /// WebSocket.
+    pub websocket: TunnelMeter,
+    /// Whatever else clients and servers agreed upon.
+    pub other: TunnelMeter,
+}
+
+/// One worker's counts of tunnels.
+#[derive(Debug, Default)]
+pub struct TunnelMeter {
+    /// Tunnels opened.
+    pub opened: Counter,
+    /// Tunnels open.
+    pub open: Gauge,
 }
 
 /// What was refused because as much was under way as may be, by limit.

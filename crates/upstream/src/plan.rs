@@ -45,6 +45,8 @@ pub struct ClusterSettings {
     pub write_timeout: Duration,
     /// How long nothing may move through an upgraded connection.
     pub tunnel_timeout: Duration,
+    /// How long an upgraded connection may last in all.
+    pub tunnel_lifetime: Option<Duration>,
     /// How a server is chosen.
     pub balance: BalanceRule,
     /// How clients are led back to the server they had.

@@ -28,6 +28,7 @@ pub(crate) fn settings() -> ClusterSettings {
         read_timeout: Duration::from_secs(5),
         write_timeout: Duration::from_secs(5),
         tunnel_timeout: Duration::from_secs(5),
+        tunnel_lifetime: None,
         balance: BalanceRule::RoundRobin,
         sticky: None,
         slow_start: None,

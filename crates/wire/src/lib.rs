@@ -4,3 +4,4 @@ pub mod grpc_web;
 pub mod h1;
 pub mod h2;
 pub mod proxy;
+pub mod websocket;

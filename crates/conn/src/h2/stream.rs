@@ -160,6 +160,11 @@ impl SharedStream {
         self.reset(&mut self.shared.borrow_mut(), ErrorCode::INTERNAL_ERROR);
     }
 
+    /// Gives the stream up because what it was joined to is gone.
+    pub(crate) fn cancel(&self) {
+        self.reset(&mut self.shared.borrow_mut(), ErrorCode::CANCEL);
+    }
+
     fn reset(&self, state: &mut State, code: ErrorCode) {
         state.codec.reset(self.id, code);
         if state.codec.wants_flush() {

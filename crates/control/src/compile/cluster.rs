@@ -85,6 +85,7 @@ fn settings(upstream: &Upstream) -> ClusterSettings {
         read_timeout: upstream.timeout.read,
         write_timeout: upstream.timeout.write,
         tunnel_timeout: upstream.timeout.tunnel,
+        tunnel_lifetime: upstream.timeout.tunnel_lifetime,
         balance: balance_rule(&upstream.balance),
         sticky: sticky_rule(upstream),
         slow_start: upstream.slow_start,

@@ -5,7 +5,7 @@ use sluice_engine::{Beginning, ConnectionLimits, ProxyProtocol, TrustedProxies};
 use sluice_model::{Address, Http2, Limits as ModelLimits, Listener, ListenerTimeout, Older};
 use sluice_net::Endpoint;
 use sluice_wire::h1::Limits;
-use sluice_wire::h2::Config;
+use sluice_wire::h2::{Config, Connect};
 
 pub(crate) fn endpoint(address: &Address) -> Endpoint {
     match address {
@@ -32,7 +32,14 @@ pub(crate) fn timeouts(timeout: &ListenerTimeout) -> ServerTimeouts {
 pub(crate) fn http2(listener: &Listener) -> Option<Config> {
     let Http2 { streams, window, connection_window, .. } = listener.http2?;
     let limits = limits(&listener.limits);
-    Some(Config { limits, streams, stream_window: window, connection_window, ..Config::default() })
+    Some(Config {
+        limits,
+        streams,
+        stream_window: window,
+        connection_window,
+        connect: Connect::Extended,
+        ..Config::default()
+    })
 }
 
 /// What a connection may begin with.

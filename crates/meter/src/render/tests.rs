@@ -162,6 +162,8 @@ fn busy_meters() -> Arc<Meters> {
             upstream.worker(worker).on_response(200, nanos);
             upstream.worker(worker).idle.increment();
             upstream.worker(worker).refused.pending.increment();
+            upstream.worker(worker).tunnels.websocket.opened.increment();
+            upstream.worker(worker).tunnels.websocket.open.increment();
             upstream.worker(worker).on_failure(FaultKind::ConnectFailed);
             meters.server(name, "127.0.0.1:9001").worker(worker).requests.increment();
             meters.server(name, "127.0.0.1:9001").worker(worker).checks.increment();
@@ -184,6 +186,7 @@ fn busy_meters() -> Arc<Meters> {
     };
     meters.set_certificates([shown].into());
     meters.upstream("main").worker(0).idle.decrement();
+    meters.upstream("main").worker(0).tunnels.websocket.open.decrement();
     meters.server("main", "127.0.0.1:9002").worker(0).bars.add(2);
     meters.route("idle");
     for worker in [0, 1] {
@@ -225,6 +228,8 @@ fn the_page_is_well_formed_and_adds_workers_up() {
         ("sluice_upstream_failures_total", &[("reason", "connect_failed")], 4.0),
         ("sluice_server_requests_total", &[("server", "127.0.0.1:9001")], 4.0),
         ("sluice_upstream_circuit_open_total", &[("upstream", "main"), ("limit", "pending")], 4.0),
+        ("sluice_upstream_tunnels", &[("upstream", "main"), ("protocol", "websocket")], 3.0),
+        ("sluice_upstream_tunnels_opened_total", &[("upstream", "main")], 4.0),
         ("sluice_server_available", &[("upstream", "main"), ("server", "127.0.0.1:9001")], 1.0),
         ("sluice_server_available", &[("upstream", "main"), ("server", "127.0.0.1:9002")], 0.0),
         ("sluice_server_checks_total", &[("server", "127.0.0.1:9001")], 4.0),
@@ -253,6 +258,9 @@ fn the_page_is_well_formed_and_adds_workers_up() {
     let labels = [("route", "main"), ("status", "ok")];
     let none = value(&samples, "sluice_route_grpc_calls_total", &labels);
     assert_eq!(none, None, "no call ended so");
+    let labels = [("upstream", "main"), ("protocol", "other")];
+    let none = value(&samples, "sluice_upstream_tunnels", &labels);
+    assert_eq!(none, None, "there was none");
 }
 
 #[test]

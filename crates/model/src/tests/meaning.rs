@@ -76,6 +76,7 @@ fn defaults_are_filled_in() {
                 read: seconds(30),
                 write: seconds(30),
                 tunnel: seconds(3600),
+                tunnel_lifetime: None,
             },
             retry: Retry {
                 attempts: 1,

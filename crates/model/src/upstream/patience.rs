@@ -25,6 +25,8 @@ pub struct UpstreamTimeout {
     pub write: Duration,
     /// Without a byte in either direction on an upgraded connection.
     pub tunnel: Duration,
+    /// For an upgraded connection in all; `None` = no limit.
+    pub tunnel_lifetime: Option<Duration>,
 }
 
 pub(super) static KEEPALIVE: Section = Section {
@@ -75,6 +77,13 @@ pub(super) static TIMEOUT: Section = Section {
             preset: Preset::Value("1h"),
             doc: "Without a byte in either direction on an upgraded connection, such as a WebSocket.",
         },
+        Key {
+            name: "tunnel_lifetime",
+            kind: Kind::Duration { min: MOMENT, max: YEAR },
+            preset: Preset::Absent("no limit"),
+            doc: "For an upgraded connection in all, whatever moves. Its ends are closed then, so \
+                  that clients come back, and find other servers perhaps.",
+        },
     ],
 };
 
@@ -91,5 +100,6 @@ pub(super) fn read_timeout(fields: &Fields<'_, '_>) -> UpstreamTimeout {
         read: timeout.duration("read"),
         write: timeout.duration("write"),
         tunnel: timeout.duration("tunnel"),
+        tunnel_lifetime: Some(timeout.duration("tunnel_lifetime")).filter(|it| !it.is_zero()),
     }
 }
