@@ -142,7 +142,9 @@ fn a_page_with_a_web_socket_and_an_event_stream_works() {
     let upstream = format!("[upstream.api]\nservers = \"{}\"\n\n", origin.address());
     let text = config(&(upstream + "[[route]]\npath = \"/*\"\nproxy = \"api\"\n"));
     let tls = "127.0.0.1:0\"\ntls = { self_signed = true }\n\n[upstream";
-    let sluice = Sluice::start(&text.replacen("127.0.0.1:0\"\n\n[upstream", tls, 1));
+    let text = text.replacen("127.0.0.1:0\"\n\n[upstream", tls, 1);
+    let log = "access = \"{request.method} {request.target} {request.version}\"";
+    let sluice = Sluice::start(&text.replacen("access = \"off\"", log, 1));
     let scratch = Scratch::new();
     let browser = Browser::open(&format!("https://{}/", sluice.address("web")), &scratch);
     let report = || {
@@ -156,5 +158,10 @@ fn a_page_with_a_web_socket_and_an_event_stream_works() {
         assert!(report.contains(part), "{part} in {report}");
     }
     drop(browser);
+    // Browsers open WebSockets over the connection there is, where they may (RFC 8441).
+    let lines = sluice.stdout();
+    for line in ["GET / HTTP/2.0", "GET /events HTTP/2.0", "GET /socket HTTP/2.0"] {
+        assert!(lines.wait_after(0, line).is_some(), "{line} in {:?}", lines.so_far());
+    }
     sluice.stop();
 }
