@@ -343,7 +343,7 @@ impl Http2Client {
     }
 }
 
-fn texts(fields: &Fields) -> Vec<(String, String)> {
+pub(crate) fn texts(fields: &Fields) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     fields.iter().map(|(name, value)| (text(name), text(value))).collect()
 }

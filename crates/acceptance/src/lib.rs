@@ -7,6 +7,7 @@
 )]
 
 pub mod http2;
+pub mod http2_origin;
 pub mod load;
 pub mod peers;
 pub mod tls;

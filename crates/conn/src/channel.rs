@@ -5,15 +5,37 @@ use std::task::{Context, Poll};
 
 use sluice_net::Stream;
 
-use crate::h2::SharedStream;
+use crate::h2::{ClientStream, ServerStream};
 
 /// What a message travels over.
 #[derive(Clone, Copy, Debug)]
 pub enum Channel<'c> {
     /// A connection that carries one message at a time.
     Own(&'c Stream),
+    /// One of the streams of a client's connection.
+    Shared(&'c ServerStream),
+    /// One of the streams of a connection to an origin.
+    Asked(&'c ClientStream),
+}
+
+/// What a message to an origin travels over.
+#[derive(Debug)]
+pub enum OriginChannel {
+    /// A connection that carries one message at a time.
+    Own(Stream),
     /// One of the streams of a connection.
-    Shared(&'c SharedStream),
+    Shared(ClientStream),
+}
+
+impl OriginChannel {
+    /// The same, lent.
+    #[inline(always)]
+    pub const fn lend(&self) -> Channel<'_> {
+        match self {
+            Self::Own(stream) => Channel::Own(stream),
+            Self::Shared(stream) => Channel::Asked(stream),
+        }
+    }
 }
 
 impl Channel<'_> {
@@ -23,6 +45,7 @@ impl Channel<'_> {
         match self {
             Self::Own(stream) => stream.poll_closed(cx),
             Self::Shared(stream) => stream.poll_reset(cx),
+            Self::Asked(stream) => stream.poll_reset(cx),
         }
     }
 
@@ -31,6 +54,7 @@ impl Channel<'_> {
         match self {
             Self::Own(stream) => stream.abort_on_close(),
             Self::Shared(stream) => stream.abort(),
+            Self::Asked(stream) => stream.abort(),
         }
     }
 
@@ -47,6 +71,7 @@ impl Channel<'_> {
         match self {
             Self::Own(stream) => stream.shut_down(Shutdown::Write),
             Self::Shared(stream) => stream.end(),
+            Self::Asked(stream) => stream.end(),
         }
     }
 }

@@ -15,8 +15,8 @@ mod relay;
 mod send;
 mod server;
 
-pub use channel::Channel;
-pub use client::{Reuse, Upstream};
+pub use channel::{Channel, OriginChannel};
+pub use client::{ORIGIN_LIMITS, Reuse, Upstream};
 pub use linger::linger;
 pub use receive::{Content, Receiver};
 pub use relay::{PipeLimits, Relay, RelayFault, tunnel};

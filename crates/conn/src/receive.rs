@@ -186,6 +186,7 @@ impl Receiver {
         let stream = match channel {
             Channel::Own(stream) => stream,
             Channel::Shared(stream) => return stream.poll_read(cx, &mut self.input),
+            Channel::Asked(stream) => return stream.poll_read(cx, &mut self.input),
         };
         // Most calls come when there is nothing to read: they must not touch the buffer.
         ready!(stream.poll_readable(cx));
@@ -220,9 +221,11 @@ impl Receiver {
             match ready!(self.poll_input(channel, cx)) {
                 Ok(0) => {
                     self.decoder.on_eof()?;
-                    if let Channel::Shared(stream) = channel {
-                        self.trailers = stream.take_trailers();
-                    }
+                    self.trailers = match channel {
+                        Channel::Own(_) => None,
+                        Channel::Shared(stream) => stream.take_trailers(),
+                        Channel::Asked(stream) => stream.take_trailers(),
+                    };
                     return Poll::Ready(Ok(Content::End));
                 }
                 Ok(_) => {}
@@ -275,6 +278,8 @@ impl Receiver {
         self.pressure = Pressure::Low;
         self.expect(BodyLength::Empty);
         self.received = 0;
+        // They may be another client's.
+        self.trailers = None;
     }
 }
 

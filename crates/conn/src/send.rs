@@ -7,7 +7,7 @@ use crate::channel::Channel;
 use crate::h2::SharedStream;
 use sluice_message::{BodyLength, FaultKind, Fields};
 use sluice_wire::h1::{CHUNK_END, encode_chunk_start, encode_last_chunk};
-use sluice_wire::h2::End;
+use sluice_wire::h2::{End, Peer};
 
 use crate::buffer::Buffer;
 use crate::receive::broken;
@@ -178,12 +178,8 @@ impl Sender {
     ) -> Poll<Result<usize, FaultKind>> {
         let stream = match channel {
             Channel::Own(stream) => stream,
-            Channel::Shared(stream) => {
-                ready!(self.poll_flush_into(stream, cx))?;
-                let taken = ready!(stream.poll_send(cx, piece, End::More))?;
-                self.sent += u64::try_from(taken).unwrap_or(u64::MAX);
-                return Poll::Ready(Ok(taken));
-            }
+            Channel::Shared(stream) => return self.poll_direct_into(stream, cx, piece),
+            Channel::Asked(stream) => return self.poll_direct_into(stream, cx, piece),
         };
         let waiting = self.output.len();
         let result = if waiting == 0 {
@@ -194,6 +190,18 @@ impl Sender {
         let written = result.map_err(|error: io::Error| broken(&error))?;
         self.output.consume(written.min(waiting));
         let taken = written.saturating_sub(waiting);
+        self.sent += u64::try_from(taken).unwrap_or(u64::MAX);
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_direct_into<H: Peer>(
+        &mut self,
+        stream: &SharedStream<H>,
+        cx: &Context<'_>,
+        piece: &[u8],
+    ) -> Poll<Result<usize, FaultKind>> {
+        ready!(self.poll_flush_into(stream, cx))?;
+        let taken = ready!(stream.poll_send(cx, piece, End::More))?;
         self.sent += u64::try_from(taken).unwrap_or(u64::MAX);
         Poll::Ready(Ok(taken))
     }
@@ -211,6 +219,7 @@ impl Sender {
         let stream = match channel {
             Channel::Own(stream) => stream,
             Channel::Shared(stream) => return self.poll_flush_into(stream, cx),
+            Channel::Asked(stream) => return self.poll_flush_into(stream, cx),
         };
         while !self.output.is_empty() {
             let written = ready!(stream.poll_write(cx, self.output.content()));
@@ -220,9 +229,9 @@ impl Sender {
     }
 
     /// Hands all output over to the connection of a stream, and its end, if that is due.
-    fn poll_flush_into(
+    fn poll_flush_into<H: Peer>(
         &mut self,
-        stream: &SharedStream,
+        stream: &SharedStream<H>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), FaultKind>> {
         let last = matches!(self.ending, Ending::Wanted(None));

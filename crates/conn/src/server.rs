@@ -12,7 +12,7 @@ use sluice_wire::h1::{Decoded, Limits, ResponseFraming, Upgrade, decode_request,
 use sluice_wire::h2::{End, ResponseOptions};
 
 use crate::channel::Channel;
-use crate::h2::SharedStream;
+use crate::h2::ServerStream;
 use crate::receive::broken;
 use crate::{Content, Receiver, Sender};
 
@@ -289,7 +289,7 @@ impl<'c> Downstream<'c> {
     #[inline(never)]
     fn send_stream_head(
         &mut self,
-        stream: &SharedStream,
+        stream: &ServerStream,
         head: &ResponseHead,
         framing: &ResponseFraming<'_>,
     ) {

@@ -83,7 +83,15 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         (Side::Upstream, _) => (502, Level::Warn),
         (_, K::Exhausted) => (503, Level::Error),
         (Side::Internal, _)
-        | (_, K::ConnectFailed | K::TlsUntrusted | K::TlsFailed | K::Broken) => (500, Level::Error),
+        | (
+            _,
+            K::ConnectFailed
+            | K::TlsUntrusted
+            | K::TlsFailed
+            | K::NoHttp2
+            | K::StreamRefused
+            | K::Broken,
+        ) => (500, Level::Error),
     };
     let persistence = match (fault.side, fault.kind) {
         (
@@ -143,6 +151,8 @@ mod tests {
             (up(FaultKind::ConnectFailed), 502),
             (up(FaultKind::TlsUntrusted), 502),
             (up(FaultKind::TlsFailed), 502),
+            (up(FaultKind::NoHttp2), 502),
+            (up(FaultKind::StreamRefused), 502),
             (down(FaultKind::CertificateRequired), 403),
             (up(FaultKind::NoServer), 503),
             (Fault::internal(FaultKind::Exhausted), 503),

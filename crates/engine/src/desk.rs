@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use sluice_conn::h2::SharedStream;
+use sluice_conn::h2::ServerStream;
 use sluice_message::{FaultKind, RequestHead};
 use sluice_net::Deadline;
 
@@ -34,7 +34,7 @@ pub(crate) struct Order {
     /// The connection it came over.
     pub(crate) connection: Rc<Connection>,
     /// Its own part of it.
-    pub(crate) stream: SharedStream,
+    pub(crate) stream: ServerStream,
     /// Why it cannot be served, if it cannot.
     pub(crate) refusal: Option<FaultKind>,
 }

@@ -527,7 +527,7 @@ impl fmt::Display for FaultLine<'_, '_, '_> {
             _ => write!(f, "listener {}: ", exchange.scope.listener.name)?,
         }
         write!(f, "{}", self.fault.kind.reason())?;
-        if let FaultKind::TlsUntrusted | FaultKind::TlsFailed = self.fault.kind
+        if let FaultKind::TlsUntrusted | FaultKind::TlsFailed | FaultKind::NoHttp2 = self.fault.kind
             && let Some(server) = &exchange.upstream.server
         {
             write!(f, " ({})", server.complaint())?;

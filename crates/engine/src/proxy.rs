@@ -17,7 +17,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use sluice_conn::{Channel, Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
+use sluice_conn::{Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
 use sluice_message::{BodyLength, Fault, FaultKind, Persistence, Retry, Version};
 use sluice_upstream::{Breaker, Cluster};
 use sluice_wire::h1::Upgrade;
@@ -68,9 +68,9 @@ impl<'e> Exchange<'e, '_> {
             let outlook = if obtained.is_ok() { Outlook::Open } else { Outlook::Over };
             twin = self.advance_twin(waiting, &upload, outlook);
         }
-        let stream = obtained?;
+        let channel = obtained?;
         self.remember_server(cluster);
-        let mut upstream = Upstream::resume(stream, (receiver, sender), Reuse::Reused);
+        let mut upstream = Upstream::resume(channel, (receiver, sender), Reuse::Reused);
         let switched = self.response.status == 101;
         let relayed = if switched {
             self.switch_protocols(cluster, upgrade, &mut upstream).await
@@ -162,7 +162,7 @@ impl<'e> Exchange<'e, '_> {
                 upload.refuse(fault.kind);
             }
             let mut relay = Relay {
-                source: Channel::Own(&upstream.stream),
+                source: upstream.channel.lend(),
                 receiver: &mut *upstream.receiver,
                 sink: downstream.channel,
                 sender: &mut *downstream.sender,
@@ -177,9 +177,9 @@ impl<'e> Exchange<'e, '_> {
                     RelayFault::Sink(kind) => Fault::downstream(kind),
                 }));
             }
-            // A stream that is given up says so; a connection whose client sends no more may still be
-            // listened to.
-            if !downstream.is_own()
+            // An origin that has nothing to say for now may go on like that for hours. What a stream is
+            // given up for it says itself; a client that still sends is heard of by its content.
+            if (upload.is_done() || !downstream.is_own())
                 && let Poll::Ready(gone) = downstream.poll_gone(cx)
             {
                 return Poll::Ready(Err(gone));

@@ -104,6 +104,10 @@ pub enum FaultKind {
     TlsUntrusted,
     /// No encryption could be agreed upon with the origin.
     TlsFailed,
+    /// The origin does not speak the protocol it is configured for.
+    NoHttp2,
+    /// The origin says that it did nothing of what it was asked (RFC 9113, 8.7).
+    StreamRefused,
     /// The origin did not begin to answer in time.
     ResponseTimedOut,
     /// The time the client gives the whole exchange is over.
@@ -147,6 +151,8 @@ impl FaultKind {
             Self::ConnectTimedOut => "connect_timed_out",
             Self::TlsUntrusted => "tls_untrusted",
             Self::TlsFailed => "tls_failed",
+            Self::NoHttp2 => "no_http2",
+            Self::StreamRefused => "stream_refused",
             Self::ResponseTimedOut => "response_timed_out",
             Self::DeadlineExceeded => "deadline_exceeded",
             Self::Overloaded => "overloaded",

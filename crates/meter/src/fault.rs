@@ -5,7 +5,7 @@ use sluice_message::{Fault, FaultKind, Side, Syntax};
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 27] = [
+const KINDS: [FaultKind; 29] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -33,6 +33,8 @@ const KINDS: [FaultKind; 27] = [
     FaultKind::ProxyHeader,
     FaultKind::DeadlineExceeded,
     FaultKind::UpgradeRefused,
+    FaultKind::NoHttp2,
+    FaultKind::StreamRefused,
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -66,6 +68,8 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::ProxyHeader => 24,
         FaultKind::DeadlineExceeded => 25,
         FaultKind::UpgradeRefused => 26,
+        FaultKind::NoHttp2 => 27,
+        FaultKind::StreamRefused => 28,
     }
 }
 

@@ -60,8 +60,9 @@ pub use source::{Format, Source};
 pub use status::CALL_FAILURES;
 pub use upstream::{
     Balance, Breaker, Ejection, HashOn, Health, HealthRequest, Hedge, InitialHealth, Keepalive,
-    Panic, ProxyVersion, Repeatable, Retry, RetryBudget, RetryCondition, Role, Scheme, Server,
-    ServerLimit, Sticky, Upstream, UpstreamTimeout, UpstreamTls, Verify, parse_servers,
+    Panic, Protocol, ProxyVersion, Repeatable, Retry, RetryBudget, RetryCondition, Role, Scheme,
+    Server, ServerLimit, Sticky, Upstream, UpstreamHttp2, UpstreamTimeout, UpstreamTls, Verify,
+    parse_servers,
 };
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod balance;
 mod breaker;
 mod ejection;
 mod health;
+mod http2;
 mod limit;
 mod list;
 mod patience;
@@ -29,6 +30,7 @@ pub use balance::{Balance, HashOn};
 pub use breaker::Breaker;
 pub use ejection::Ejection;
 pub use health::{Health, HealthRequest, InitialHealth, Panic};
+pub use http2::{Protocol, UpstreamHttp2};
 pub use limit::ServerLimit;
 pub use list::parse_servers;
 pub use patience::{Keepalive, UpstreamTimeout};
@@ -41,6 +43,7 @@ use balance::{BALANCES, HASH, read_balance};
 use breaker::{BREAKER, read_breaker};
 use ejection::{EJECTION, read_ejection};
 use health::{HEALTH, read_health, read_panic};
+use http2::{HTTP2, PROTOCOLS, read_http2, read_protocol};
 use limit::{LIMIT, read_limit};
 use patience::{KEEPALIVE, TIMEOUT, read_keepalive, read_timeout};
 use retry::{RETRY, read_retry};
@@ -83,6 +86,10 @@ pub struct Upstream {
     pub tls: Option<UpstreamTls>,
     /// How servers are told in front of a connection for whom it is; `None` = they are not.
     pub proxy_protocol: Option<ProxyVersion>,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// How HTTP/2 is spoken where it is.
+    pub http2: UpstreamHttp2,
 }
 
 /// How a header of the PROXY protocol is written.
@@ -204,6 +211,18 @@ pub(crate) static UPSTREAM: Section = Section {
             preset: Preset::Value("off"),
             doc: "Begins each connection to the servers with a header of the PROXY protocol that                   says for which client it is, in text (`v1`) or binary (`v2`). Such a connection                   serves one request and is closed: nobody else may use it.",
         },
+        Key {
+            name: "protocol",
+            kind: PROTOCOLS,
+            preset: Preset::Value("http1"),
+            doc: "What is spoken with the servers: `http1` is HTTP/1.1; `http2` is HTTP/2, without                   TLS too; `negotiate` leaves the choice to each server in the handshake of TLS.",
+        },
+        Key {
+            name: "http2",
+            kind: Kind::Table(&HTTP2),
+            preset: Preset::Absent("the defaults below"),
+            doc: "HTTP/2.",
+        },
     ],
 };
 
@@ -288,6 +307,7 @@ fn read_upstream(name: &str, fields: &Fields<'_, '_>) -> Upstream {
     let mut upstream = read_options(name, fields);
     upstream.servers = read_servers(fields);
     upstream.tls = read_tls(fields, &upstream.servers);
+    upstream.protocol = read_protocol(fields, upstream.tls.as_ref());
     upstream
 }
 
@@ -313,5 +333,7 @@ fn read_options(name: &str, fields: &Fields<'_, '_>) -> Upstream {
             Some("v2") => Some(ProxyVersion::V2),
             _ => None,
         },
+        protocol: Protocol::Http1,
+        http2: read_http2(&fields.table("http2")),
     }
 }

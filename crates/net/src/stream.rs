@@ -93,6 +93,12 @@ impl Stream {
         self.session.is_some()
     }
 
+    /// Whether both sides have agreed on HTTP/2 (RFC 7301).
+    #[must_use]
+    pub fn speaks_http2(&self) -> bool {
+        self.session().is_some_and(|session| session.connection().alpn_protocol() == Some(b"h2"))
+    }
+
     /// Reads into the spare capacity of `buffer`, which must not be full; 0 means that the peer
     /// closed its sending side. What was encrypted comes in whole records: they make the buffer grow
     /// if they do not fit.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use sluice_conn::OriginChannel;
 use sluice_message::{Fault, FaultKind, GrpcStatus, RequestHead, Side};
 use sluice_meter::UpstreamMeter;
 use sluice_net::{Endpoint, Nanos, Stream, now};
@@ -14,7 +15,7 @@ use crate::breaker::CircuitOpen;
 use crate::retry::Budget;
 use crate::sticky::StickyTable;
 use crate::{
-    Ask, Bar, Breaker, BreakerRule, ClusterPlan, ClusterSettings, Pass, Server, ServerPlan,
+    Ask, Bar, Breaker, BreakerRule, ClusterPlan, ClusterSettings, Demand, Pass, Server, ServerPlan,
 };
 
 /// Servers, the rotation among them, and the plan they came from.
@@ -306,7 +307,8 @@ impl Cluster {
     pub fn on_blame(&self, server: &Server, fault: Fault) {
         let Some(rule) = &self.plan.settings.health.ejection else { return };
         use FaultKind as K;
-        let unsent = [K::ConnectFailed, K::ConnectTimedOut, K::TlsUntrusted, K::TlsFailed];
+        let unsent =
+            [K::ConnectFailed, K::ConnectTimedOut, K::TlsUntrusted, K::TlsFailed, K::NoHttp2];
         if unsent.contains(&fault.kind) {
             // What was never sent is not among the requests.
             server.meter().unreached.increment();
@@ -316,11 +318,14 @@ impl Cluster {
         }
     }
 
-    /// An idle connection to `server`.
+    /// What a request to `server` can be sent over at once.
     #[must_use]
     #[inline]
-    pub fn take_idle(&self, server: &Server) -> Option<Stream> {
-        server.pool.take()
+    pub fn take_idle(&self, server: &Server, demand: Demand) -> Option<OriginChannel> {
+        match demand {
+            Demand::Any => server.pool.take(),
+            Demand::Pipe => server.take_pipe(),
+        }
     }
 
     /// Keeps a connection for the next request.

@@ -10,6 +10,7 @@ mod breaker;
 mod cluster;
 mod health;
 mod limit;
+mod opening;
 mod plan;
 mod pool;
 mod retry;
@@ -28,9 +29,10 @@ pub use health::{
     Probe, Tone, watch_health,
 };
 pub use limit::{QueueRule, ServerLimit};
+pub use opening::Protocol;
 pub use plan::{BalanceRule, ClusterPlan, ClusterSettings, HashKey, Layout, Role, ServerPlan};
 pub use retry::{BudgetRule, Condition, Conditions, HedgeRule, Repeatable, RetryPolicy};
-pub use server::Server;
+pub use server::{Call, Demand, Server};
 pub use state::{Bar, ClusterState, ServerState};
 pub use sticky::{SigningKey, StickyRule};
 pub use visit::{Visit, VisitToBe};

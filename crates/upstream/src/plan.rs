@@ -9,6 +9,7 @@ use sluice_net::tls::TlsClient;
 use sluice_wire::proxy::Version;
 
 use crate::limit::{QueueRule, ServerLimit};
+use crate::opening::Protocol;
 use crate::ring::Ring;
 use crate::sticky::{StickyRule, StickyTable};
 use crate::{BreakerRule, ClusterState, HealthSettings, RetryPolicy, ServerState};
@@ -108,6 +109,8 @@ pub struct ServerPlan {
     pub role: Role,
     /// How connections to it are encrypted; absent if they are not.
     pub tls: Option<TlsClient>,
+    /// What is spoken there.
+    pub protocol: Protocol,
     /// How much may be under way there, if there is a limit; outlives plans.
     pub limit: Option<Arc<ServerLimit>>,
     /// What all workers know of this server; outlives plans.

@@ -9,15 +9,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluice_conn::OriginChannel;
 use sluice_meter::Meters;
 use sluice_net::tls::{ClientSettings, TlsClient, Trust};
-use sluice_net::{Deadline, Endpoint, run, yield_now};
+use sluice_net::{Deadline, Endpoint, Stream, run, yield_now};
 
 use sluice_message::RequestHead;
 
 use crate::{
-    Ask, BalanceRule, Bar, BreakerRule, Cluster, ClusterPlan, ClusterSettings, ClusterState,
-    HealthSettings, Layout, QueueRule, RetryPolicy, Role, Server, ServerPlan,
+    Ask, BalanceRule, Bar, BreakerRule, Call, Cluster, ClusterPlan, ClusterSettings, ClusterState,
+    Demand, HealthSettings, Layout, Protocol, QueueRule, RetryPolicy, Role, Server, ServerPlan,
 };
 
 pub(crate) fn settings() -> ClusterSettings {
@@ -56,6 +57,7 @@ pub(crate) fn plan_of(
             weight: 1,
             role: Role::Primary,
             tls: None,
+            protocol: Protocol::Http1,
             limit: None,
             state,
             meter,
@@ -88,6 +90,15 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
+/// A connection of its own.
+async fn connect(server: &Server) -> Stream {
+    let call = Call { demand: Demand::Any, header: &[], deadline: &Deadline::new() };
+    match server.connect(call, Duration::from_secs(5), 2).await.unwrap() {
+        (OriginChannel::Own(stream), _) => stream,
+        (OriginChannel::Shared(_), _) => panic!("HTTP/1.1 was to be spoken"),
+    }
+}
+
 #[test]
 fn servers_that_stay_keep_their_connections() {
     let (_first, one) = listener();
@@ -95,7 +106,7 @@ fn servers_that_stay_keep_their_connections() {
     run(async move {
         let old = Cluster::build(&plan(&[one]), 0, None);
         let server = choose(&old, &[]).unwrap();
-        let stream = server.connect(&[], &Deadline::new(), Duration::from_secs(5)).await.unwrap();
+        let stream = connect(server).await;
         // A new connection counts as readable until it was asked; the kernel says otherwise.
         let mut nothing = Vec::with_capacity(1);
         std::future::poll_fn(|cx| {
@@ -105,7 +116,8 @@ fn servers_that_stay_keep_their_connections() {
         .await;
         old.keep(server, stream);
         let new = Cluster::build(&plan(&[two, one]), 0, Some(&old));
-        let carried = (0..2).filter(|_| new.take_idle(choose(&new, &[]).unwrap()).is_some());
+        let carried =
+            (0..2).filter(|_| new.take_idle(choose(&new, &[]).unwrap(), Demand::Any).is_some());
         assert_eq!(carried.count(), 1);
     })
     .unwrap();
@@ -117,9 +129,8 @@ fn connections_opened_without_encryption_are_none_with_it() {
     run(async move {
         let old = Cluster::build(&plan(&[one]), 0, None);
         let server = choose(&old, &[]).unwrap();
-        let connect = async || {
-            let stream =
-                server.connect(&[], &Deadline::new(), Duration::from_secs(5)).await.unwrap();
+        let opened = async || {
+            let stream = connect(server).await;
             let mut nothing = Vec::with_capacity(1);
             std::future::poll_fn(|cx| {
                 assert!(stream.poll_read(cx, &mut nothing).is_pending());
@@ -128,8 +139,8 @@ fn connections_opened_without_encryption_are_none_with_it() {
             .await;
             stream
         };
-        let busy = connect().await;
-        old.keep(server, connect().await);
+        let busy = opened().await;
+        old.keep(server, opened().await);
         let client = TlsClient::new("a.test", &ClientSettings::new(Trust::Anything)).unwrap();
         let encrypted = plan(&[one]);
         let servers = encrypted.servers.iter();
@@ -145,8 +156,8 @@ fn connections_opened_without_encryption_are_none_with_it() {
         let new = Cluster::build(&Arc::new(encrypted), 0, Some(&old));
         // One that was busy while the plan changed comes back where it was taken from.
         old.keep(server, busy);
-        assert!(new.take_idle(choose(&new, &[]).unwrap()).is_none());
-        assert!(old.take_idle(server).is_some());
+        assert!(new.take_idle(choose(&new, &[]).unwrap(), Demand::Any).is_none());
+        assert!(old.take_idle(server, Demand::Any).is_some());
     })
     .unwrap();
 }
@@ -157,12 +168,12 @@ fn connections_the_origin_closed_are_never_handed_out() {
     run(async move {
         let cluster = Cluster::build(&plan(&[address]), 0, None);
         let server = choose(&cluster, &[]).unwrap();
-        let stream = server.connect(&[], &Deadline::new(), Duration::from_secs(5)).await.unwrap();
+        let stream = connect(server).await;
         let (accepted, _) = origin.accept().unwrap();
         drop(accepted);
         std::future::poll_fn(|cx| stream.poll_closed(cx)).await;
         cluster.keep(server, stream);
-        assert!(cluster.take_idle(server).is_none());
+        assert!(cluster.take_idle(server, Demand::Any).is_none());
         cluster.sweep();
         yield_now().await;
         assert_eq!(cluster.meter().idle.value(), 0);

@@ -18,7 +18,7 @@ pub struct Visit {
     cluster: Rc<Cluster>,
     server: Rc<Server>,
     /// Its room at a server with a limit.
-    _room: Option<Permit<Arc<Permits>>>,
+    room: Option<Permit<Arc<Permits>>>,
 }
 
 impl Visit {
@@ -37,7 +37,7 @@ impl Visit {
     ) -> Self {
         cluster.meter().active.increment();
         server.meter().active.increment();
-        Self { cluster: Rc::clone(cluster), server: Rc::clone(server), _room: room }
+        Self { cluster: Rc::clone(cluster), server: Rc::clone(server), room }
     }
 
     /// Begins one if the server has room for it.
@@ -102,5 +102,9 @@ impl Drop for Visit {
     fn drop(&mut self) {
         self.cluster.meter().active.decrement();
         self.server.meter().active.decrement();
+        // A connection that requests share is idle with the last of them.
+        if self.room.is_some() {
+            self.server.make_room();
+        }
     }
 }

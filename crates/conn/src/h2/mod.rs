@@ -5,9 +5,12 @@
 //! arrives for a stream stays with the connection until the stream's reader takes it, and the window is
 //! given back when the reader comes for more, so that a slow one never makes memory grow.
 
+mod client;
 mod server;
 mod state;
 mod stream;
 
+pub use client::Http2Client;
 pub use server::{Arrival, Failure, Http2Server, Pause};
-pub use stream::SharedStream;
+pub(crate) use stream::Unanswered;
+pub use stream::{ClientStream, ServerStream, SharedStream};

@@ -2,26 +2,26 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use sluice_message::{Fault, FaultKind, RequestHead, Syntax};
-use sluice_net::{Stream, now};
+use sluice_net::Stream;
 use sluice_wire::h2::{Config, End, Error, ServerConnection};
 
-use super::state::{Shared, State};
-use super::stream::SharedStream;
+use super::state::{Driven, Opened, Role, Shared, State};
+use super::stream::{ServerStream, SharedStream};
 
 /// Drives a connection: to be polled by one task, which serves the requests it finds or hands them over.
 #[derive(Debug)]
 pub struct Http2Server {
-    shared: Rc<Shared>,
+    shared: Rc<Shared<RequestHead>>,
 }
 
 /// A request that has come in; its head is where it was asked for.
 #[derive(Debug)]
 pub struct Arrival {
     /// What it travels over.
-    pub stream: SharedStream,
+    pub stream: ServerStream,
     /// Whether no content follows.
     pub end: End,
     /// Why it cannot be served, if it cannot.
@@ -54,7 +54,7 @@ impl Http2Server {
     /// Over a connection of which `received` has been read already.
     #[must_use]
     pub fn new(config: &Config, received: &[u8]) -> Self {
-        let state = State::new(ServerConnection::server(config), received);
+        let state = State::new(ServerConnection::server(config), received, Role::Server);
         Self { shared: Rc::new(RefCell::new(state)) }
     }
 
@@ -70,45 +70,17 @@ impl Http2Server {
         head: &mut RequestHead,
     ) -> Poll<Result<Option<Arrival>, Failure>> {
         let state = &mut *self.shared.borrow_mut();
-        state.begin_turn(cx);
-        loop {
-            // What has come in is not looked at while the client does not take its answers.
-            if !state.is_full() {
-                match state.next_request(now(), head) {
-                    Ok(Some(opened)) => {
-                        let shared = Rc::clone(&self.shared);
-                        let stream = SharedStream::new(shared, opened.slot, opened.id);
-                        let (end, refusal) = (opened.end, opened.refusal);
-                        return Poll::Ready(Ok(Some(Arrival { stream, end, refusal })));
-                    }
-                    Ok(None) => match state.poll_fill(socket, cx) {
-                        Poll::Ready(Ok(0)) => {
-                            state.give_up(FaultKind::Closed);
-                            return Poll::Ready(Ok(None));
-                        }
-                        Poll::Ready(Ok(_)) => continue,
-                        Poll::Ready(Err(kind)) => return Poll::Ready(Err(fail(state, kind))),
-                        Poll::Pending => {}
-                    },
-                    Err(error) => {
-                        // GOAWAY says why; nobody waits for it to arrive.
-                        let _ = state.poll_flush(socket, cx);
-                        let kind = FaultKind::Malformed(Syntax::Frame);
-                        let failure = Failure { rule: Some(error), ..fail(state, kind) };
-                        return Poll::Ready(Err(failure));
-                    }
-                }
+        let driven = ready!(state.poll_drive((cx, socket), |state| state.next_request(head)));
+        let failed = |kind, rule| Failure { fault: Fault::downstream(kind), rule };
+        Poll::Ready(match driven {
+            Driven::Event(Opened { slot, id, end, refusal }) => {
+                let stream = SharedStream::new(Rc::clone(&self.shared), slot, id);
+                Ok(Some(Arrival { stream, end, refusal }))
             }
-            let was_full = state.is_full();
-            match state.poll_flush(socket, cx) {
-                Poll::Ready(Err(kind)) => return Poll::Ready(Err(fail(state, kind))),
-                _ if was_full && !state.is_full() => {}
-                _ => {
-                    state.end_turn();
-                    return Poll::Pending;
-                }
-            }
-        }
+            Driven::Ended => Ok(None),
+            Driven::Broken(kind) => Err(failed(kind, None)),
+            Driven::Failed(error) => Err(failed(FaultKind::Malformed(Syntax::Frame), Some(error))),
+        })
     }
 
     /// What the connection waits for.
@@ -152,9 +124,4 @@ impl Drop for Http2Server {
     fn drop(&mut self) {
         self.shared.borrow_mut().give_up(FaultKind::Closed);
     }
-}
-
-fn fail(state: &mut State, kind: FaultKind) -> Failure {
-    state.give_up(kind);
-    Failure { fault: Fault::downstream(kind), rule: None }
 }

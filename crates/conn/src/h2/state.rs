@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker, ready};
 
 use slab::Slab;
-use sluice_message::{FaultKind, Fields, RequestHead};
-use sluice_net::{Nanos, Stream};
-use sluice_wire::h2::{About, End, Error, Event, Input, ServerConnection, StreamId};
+use sluice_message::{FaultKind, Fields, RequestHead, ResponseHead, Syntax};
+use sluice_net::{Nanos, Stream, now};
+use sluice_wire::h2::{
+    About, Connection, End, Error, ErrorCode, Event, Input, Peer, Scheme, StreamId,
+};
 
 use crate::buffer::{Buffer, Pressure};
 use crate::receive::broken;
@@ -15,13 +17,23 @@ use crate::receive::broken;
 /// Output that waits for the socket before streams have to wait, in bytes.
 const ENOUGH: usize = 64 * 1024;
 
-/// All that the streams of a connection share.
-pub(super) type Shared = RefCell<State>;
+/// Answers to one request that wait to be taken. Interim ones that nobody takes come from an origin that
+/// is broken.
+const ANSWERS: usize = 64;
+
+/// Heads kept for reuse per connection.
+const HEADS: usize = 16;
+
+/// Heads larger than this give their memory back.
+const HEAD_KEPT: usize = 16 * 1024;
+
+/// All that the streams of a connection share. `H` is the head its peer sends.
+pub(super) type Shared<H> = RefCell<State<H>>;
 
 /// What a connection knows of its streams.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) codec: ServerConnection,
+pub(super) struct State<H> {
+    pub(super) codec: Connection<H>,
     pub(super) slots: Slab<Slot>,
     input: Buffer,
     pressure: Pressure,
@@ -36,6 +48,38 @@ pub(super) struct State {
     pub(super) gone: Option<FaultKind>,
     /// Bytes read and written: changes with all progress.
     pub(super) moved: u64,
+    /// Bytes read.
+    pub(super) read: u64,
+    /// Whether the peer has said what it allows.
+    pub(super) greeted: bool,
+    /// Who waits for that.
+    pub(super) opener: Option<Waker>,
+    /// Whether the connection ends with its last stream.
+    pub(super) parting: Parting,
+    /// Whether it is to get no more requests, although its peer would take them.
+    pub(super) retired: bool,
+    /// When the last stream ended.
+    pub(super) idle_since: Nanos,
+    role: Role,
+    /// What requests say of the connection they go over.
+    pub(super) scheme: Scheme,
+    /// Heads of answers that are in no use.
+    #[allow(clippy::vec_box, reason = "heads change places between here and a stream by pointer")]
+    free: Vec<Box<ResponseHead>>,
+}
+
+/// Which side of a connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Server,
+    Client,
+}
+
+/// Whether a connection ends with its last stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parting {
+    No,
+    Wanted,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +100,15 @@ pub(super) struct Slot {
     pub(super) trailers: Option<Box<Fields>>,
     pub(super) reader: Option<Waker>,
     pub(super) writer: Option<Waker>,
+    /// The answer's head, interim or final, once it is there and until it is taken.
+    answer: Option<Box<ResponseHead>>,
+    /// Those behind it.
+    #[allow(clippy::vec_box, reason = "heads change places by pointer")]
+    answers: Vec<Box<ResponseHead>>,
+    /// Bytes that had come over the connection when the request was sent.
+    pub(super) asked_at: u64,
+    /// Why no answer can be had although one came.
+    pub(super) refusal: Option<FaultKind>,
 }
 
 /// How far the peer's half of a stream is.
@@ -64,10 +117,12 @@ pub(super) enum Inbound {
     Open,
     Ended,
     Reset,
+    /// The peer did nothing of what was asked (RFC 9113, 8.7).
+    Refused,
 }
 
 impl Slot {
-    fn new(id: StreamId, end: End) -> Self {
+    pub(super) fn new(id: StreamId, end: End) -> Self {
         Self {
             id,
             inbound: Buffer::new(),
@@ -76,7 +131,22 @@ impl Slot {
             trailers: None,
             reader: None,
             writer: None,
+            answer: None,
+            answers: Vec::new(),
+            asked_at: 0,
+            refusal: None,
         }
+    }
+
+    /// Whether the peer gave it up.
+    pub(super) const fn is_given_up(&self) -> bool {
+        matches!(self.arrival, Inbound::Reset | Inbound::Refused)
+    }
+
+    /// The head that came first of those that wait.
+    pub(super) fn take_answer(&mut self) -> Option<Box<ResponseHead>> {
+        let next = if self.answers.is_empty() { None } else { Some(self.answers.remove(0)) };
+        std::mem::replace(&mut self.answer, next)
     }
 
     fn wake_reader(&mut self) {
@@ -92,6 +162,13 @@ impl Slot {
     }
 }
 
+/// A head that has come in.
+struct Headed {
+    about: About,
+    end: End,
+    refusal: Option<FaultKind>,
+}
+
 /// A request that has come in.
 pub(super) struct Opened {
     pub(super) slot: usize,
@@ -101,8 +178,19 @@ pub(super) struct Opened {
     pub(super) refusal: Option<FaultKind>,
 }
 
-impl State {
-    pub(super) fn new(codec: ServerConnection, received: &[u8]) -> Self {
+/// What driving a connection came to.
+pub(super) enum Driven<T> {
+    /// The event that was looked for.
+    Event(T),
+    /// The peer closed the connection.
+    Ended,
+    Broken(FaultKind),
+    /// The peer broke a rule; it has been told, as far as it listens.
+    Failed(Error),
+}
+
+impl<H: Peer> State<H> {
+    pub(super) fn new(codec: Connection<H>, received: &[u8], role: Role) -> Self {
         let mut input = Buffer::new();
         input.tail().extend_from_slice(received);
         Self {
@@ -117,18 +205,83 @@ impl State {
             turn: Turn::Streams,
             gone: None,
             moved: 0,
+            read: 0,
+            greeted: false,
+            opener: None,
+            parting: Parting::No,
+            retired: false,
+            idle_since: now(),
+            role,
+            scheme: Scheme::Http,
+            free: Vec::new(),
         }
     }
 
+    /// What a stream is reset with whose rest nobody needs.
+    pub(super) const fn unwanted(&self) -> ErrorCode {
+        match self.role {
+            // The rest of a request whose answer is complete (RFC 9113, 8.1).
+            Role::Server => ErrorCode::NO_ERROR,
+            // Who asked is not there any more.
+            Role::Client => ErrorCode::CANCEL,
+        }
+    }
+
+    /// Takes what comes in, until `next` finds in it what it looks for, and writes what streams leave.
+    pub(super) fn poll_drive<T>(
+        &mut self,
+        (cx, socket): (&Context<'_>, &Stream),
+        mut next: impl FnMut(&mut Self) -> Result<Option<T>, Error>,
+    ) -> Poll<Driven<T>> {
+        self.begin_turn(cx);
+        loop {
+            // What has come in is not looked at while the peer does not take what is sent.
+            if !self.is_full() {
+                match next(self) {
+                    Ok(Some(event)) => return Poll::Ready(Driven::Event(event)),
+                    Ok(None) => match self.poll_fill(socket, cx) {
+                        Poll::Ready(Ok(0)) => {
+                            self.give_up(FaultKind::Closed);
+                            return Poll::Ready(Driven::Ended);
+                        }
+                        Poll::Ready(Ok(_)) => continue,
+                        Poll::Ready(Err(kind)) => return self.fail(kind),
+                        Poll::Pending => {}
+                    },
+                    Err(error) => {
+                        // GOAWAY says why; nobody waits for it to arrive.
+                        let _ = self.poll_flush(socket, cx);
+                        self.give_up(FaultKind::Malformed(Syntax::Frame));
+                        return Poll::Ready(Driven::Failed(error));
+                    }
+                }
+            }
+            let was_full = self.is_full();
+            match self.poll_flush(socket, cx) {
+                Poll::Ready(Err(kind)) => return self.fail(kind),
+                _ if was_full && !self.is_full() => {}
+                _ => {
+                    self.end_turn();
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    fn fail<T>(&mut self, kind: FaultKind) -> Poll<Driven<T>> {
+        self.give_up(kind);
+        Poll::Ready(Driven::Broken(kind))
+    }
+
     /// The driver runs.
-    pub(super) fn begin_turn(&mut self, cx: &Context<'_>) {
+    fn begin_turn(&mut self, cx: &Context<'_>) {
         self.turn = Turn::Driver;
         if self.driver.as_ref().is_none_or(|known| !known.will_wake(cx.waker())) {
             self.driver = Some(cx.waker().clone());
         }
     }
 
-    pub(super) const fn end_turn(&mut self) {
+    const fn end_turn(&mut self) {
         self.turn = Turn::Streams;
     }
 
@@ -162,25 +315,22 @@ impl State {
         }
     }
 
-    /// The next request in what has come in; whatever is for streams that are open goes there.
-    pub(super) fn next_request(
-        &mut self,
-        now: Nanos,
-        head: &mut RequestHead,
-    ) -> Result<Option<Opened>, Error> {
+    /// The next head in what has come in; whatever is for streams that are open goes there.
+    #[inline]
+    fn next_head(&mut self, now: Nanos, head: &mut H) -> Result<Option<Headed>, Error> {
         loop {
             let mut input = Input::new(self.input.content());
             let event = self.codec.next(&mut input, now, head, &mut self.trailers)?;
             let consumed = input.consumed();
-            let opened = match event {
+            let headed = match event {
                 None => {
                     self.input.consume(consumed);
                     self.input.rest();
                     return Ok(None);
                 }
-                Some(Event::Head { about, end }) => Some((about.stream, end, None)),
+                Some(Event::Head { about, end }) => Some(Headed { about, end, refusal: None }),
                 Some(Event::Unacceptable { about, end, kind }) => {
-                    Some((about.stream, end, Some(kind)))
+                    Some(Headed { about, end, refusal: Some(kind) })
                 }
                 Some(Event::Data { about, data, end }) => {
                     let bytes = self.input.content().get(data).unwrap_or_default();
@@ -193,10 +343,8 @@ impl State {
                 }
             };
             self.input.consume(consumed);
-            if let Some((id, end, refusal)) = opened {
-                let slot = self.slots.insert(Slot::new(id, end));
-                self.codec.set_tag(id, u32::try_from(slot).unwrap_or(u32::MAX));
-                return Ok(Some(Opened { slot, id, end, refusal }));
+            if headed.is_some() {
+                return Ok(headed);
             }
         }
     }
@@ -213,8 +361,15 @@ impl State {
                 }
             }
             Event::Reset { about, .. } | Event::Failed { about, .. } => {
+                let refused = ErrorCode::REFUSED_STREAM;
+                let refused = matches!(event, Event::Reset { code, .. } if *code == refused);
                 if let Some(slot) = found(&mut self.slots, *about) {
-                    slot.arrival = Inbound::Reset;
+                    slot.arrival = match slot.arrival {
+                        // A complete answer stays one: the rest of the request is not wanted (8.1).
+                        Inbound::Ended if self.role == Role::Client => Inbound::Ended,
+                        _ if refused => Inbound::Refused,
+                        _ => Inbound::Reset,
+                    };
                     slot.wake_reader();
                     slot.wake_writer();
                 }
@@ -224,26 +379,37 @@ impl State {
                     slot.wake_writer();
                 }
             }
-            Event::Window { about: None } | Event::Settings => {
-                self.slots.iter_mut().for_each(|(_, slot)| slot.wake_writer());
+            Event::Window { about: None } => self.wake_writers(),
+            Event::Settings => {
+                self.wake_writers();
+                self.greeted = true;
+                self.call_opener();
             }
             _ => {}
         }
     }
 
+    fn wake_writers(&mut self) {
+        self.slots.iter_mut().for_each(|(_, slot)| slot.wake_writer());
+    }
+
+    fn call_opener(&mut self) {
+        if let Some(opener) = self.opener.take() {
+            opener.wake();
+        }
+    }
+
     /// Reads more; 0 is the end.
-    pub(super) fn poll_fill(
-        &mut self,
-        socket: &Stream,
-        cx: &Context<'_>,
-    ) -> Poll<Result<usize, FaultKind>> {
+    fn poll_fill(&mut self, socket: &Stream, cx: &Context<'_>) -> Poll<Result<usize, FaultKind>> {
         ready!(socket.poll_readable(cx));
         let tail = self.input.tail_with_room(self.pressure);
         let read = ready!(socket.poll_read(cx, tail));
         self.pressure = if tail.len() == tail.capacity() { Pressure::High } else { Pressure::Low };
         Poll::Ready(match read {
             Ok(length) => {
-                self.moved += u64::try_from(length).unwrap_or(u64::MAX);
+                let read = u64::try_from(length).unwrap_or(u64::MAX);
+                self.moved += read;
+                self.read += read;
                 Ok(length)
             }
             Err(error) => Err(broken(&error)),
@@ -251,11 +417,7 @@ impl State {
     }
 
     /// Writes all output, and calls streams that waited for room.
-    pub(super) fn poll_flush(
-        &mut self,
-        socket: &Stream,
-        cx: &Context<'_>,
-    ) -> Poll<Result<(), FaultKind>> {
+    fn poll_flush(&mut self, socket: &Stream, cx: &Context<'_>) -> Poll<Result<(), FaultKind>> {
         let was_full = self.is_full();
         if !was_full && self.codec.wants_flush() {
             self.codec.flush(self.output.tail());
@@ -294,13 +456,72 @@ impl State {
             slot.wake_reader();
             slot.wake_writer();
         }
+        self.call_opener();
+    }
+}
+
+impl State<RequestHead> {
+    /// The next request in what has come in.
+    pub(super) fn next_request(&mut self, head: &mut RequestHead) -> Result<Option<Opened>, Error> {
+        let Some(Headed { about, end, refusal }) = self.next_head(now(), head)? else {
+            return Ok(None);
+        };
+        let id = about.stream;
+        let slot = self.slots.insert(Slot::new(id, end));
+        self.codec.set_tag(id, u32::try_from(slot).unwrap_or(u32::MAX));
+        Ok(Some(Opened { slot, id, end, refusal }))
+    }
+}
+
+impl State<ResponseHead> {
+    /// Hands all answers that have come in to those who wait for them.
+    pub(super) fn take_answers(&mut self) -> Result<(), Error> {
+        let mut head = self.free.pop().unwrap_or_default();
+        while let Some(headed) = self.next_head(now(), &mut head)? {
+            let Some(slot) = found(&mut self.slots, headed.about) else { continue };
+            if headed.end == End::Stream {
+                slot.arrival = Inbound::Ended;
+            }
+            // What is too large was reset already (see [`Event::Unacceptable`]).
+            if let Some(kind) = headed.refusal {
+                slot.refusal = Some(kind);
+                slot.arrival = Inbound::Reset;
+                slot.wake_reader();
+                continue;
+            }
+            slot.wake_reader();
+            let came = std::mem::replace(&mut head, self.free.pop().unwrap_or_default());
+            if slot.answer.is_none() {
+                slot.answer = Some(came);
+            } else if slot.answers.len() < ANSWERS {
+                slot.answers.push(came);
+            } else {
+                slot.arrival = Inbound::Reset;
+                self.codec.reset(headed.about.stream, ErrorCode::ENHANCE_YOUR_CALM);
+            }
+        }
+        self.recycle(head);
+        Ok(())
+    }
+
+    /// Keeps a head that nobody needs for the next answer.
+    pub(super) fn recycle(&mut self, mut head: Box<ResponseHead>) {
+        if self.free.len() < HEADS {
+            head.fields.shrink(HEAD_KEPT);
+            self.free.push(head);
+        }
+    }
+
+    /// Whether nobody wants the connection any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.parting == Parting::Wanted && self.slots.is_empty() && self.output.is_empty()
     }
 }
 
 /// Content goes to whoever serves its stream; the window of content that nobody wants is given back.
-fn deliver(
+fn deliver<H>(
     slots: &mut Slab<Slot>,
-    codec: &mut ServerConnection,
+    codec: &mut Connection<H>,
     about: About,
     (bytes, end): (&[u8], End),
 ) {

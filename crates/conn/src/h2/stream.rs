@@ -1,30 +1,39 @@
 //! One stream of a shared connection: what a message travels over.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use sluice_message::{FaultKind, Fields, ResponseHead};
-use sluice_wire::h2::{End, ErrorCode, ResponseOptions, StreamId};
+use sluice_message::{FaultKind, Fields, RequestHead, ResponseHead};
+use sluice_net::now;
+use sluice_wire::h2::{End, ErrorCode, Peer, RequestOptions, ResponseOptions, Scheme, StreamId};
 
 use crate::buffer::Buffer;
 
-use super::state::{Inbound, Shared, State};
+use super::state::{Inbound, Shared, Slot, State};
 
 /// Content of one stream that is put into the output at once: others have their turn behind it.
 const SHARE: usize = 16 * 1024;
 
-/// A stream of a connection that others share.
+/// A stream of a connection that others share. `H` is the head its peer sends.
 #[derive(Debug)]
-pub struct SharedStream {
-    shared: Rc<Shared>,
+pub struct SharedStream<H: Peer> {
+    shared: Rc<Shared<H>>,
     slot: usize,
-    id: StreamId,
+    /// [`StreamId::NONE`] until a request is sent.
+    id: Cell<StreamId>,
 }
 
-impl SharedStream {
-    pub(super) const fn new(shared: Rc<Shared>, slot: usize, id: StreamId) -> Self {
-        Self { shared, slot, id }
+/// A stream that a client opened.
+pub type ServerStream = SharedStream<RequestHead>;
+
+/// A stream for a request to an origin.
+pub type ClientStream = SharedStream<ResponseHead>;
+
+impl<H: Peer> SharedStream<H> {
+    pub(super) const fn new(shared: Rc<Shared<H>>, slot: usize, id: StreamId) -> Self {
+        Self { shared, slot, id: Cell::new(id) }
     }
 
     /// Adds content that arrived to `buffer`; 0 is the end. The window of what was taken before is given
@@ -51,7 +60,9 @@ impl SharedStream {
         }
         match slot.arrival {
             Inbound::Ended => Poll::Ready(Ok(0)),
-            Inbound::Reset => Poll::Ready(Err(ErrorKind::ConnectionReset.into())),
+            Inbound::Reset | Inbound::Refused => {
+                Poll::Ready(Err(ErrorKind::ConnectionReset.into()))
+            }
             Inbound::Open => {
                 slot.reader = Some(cx.waker().clone());
                 Poll::Pending
@@ -59,11 +70,11 @@ impl SharedStream {
         }
     }
 
-    fn give_back(&self, state: &mut State) {
+    fn give_back(&self, state: &mut State<H>) {
         let Some(slot) = state.slots.get_mut(self.slot) else { return };
         let owed = std::mem::take(&mut slot.owed);
         if owed > 0 {
-            state.codec.consume(self.id, owed);
+            state.codec.consume(self.id.get(), owed);
             if state.codec.wants_flush() {
                 state.call_driver();
             }
@@ -79,7 +90,7 @@ impl SharedStream {
     pub(crate) fn poll_reset(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.shared.borrow_mut();
         let Some(slot) = state.slots.get_mut(self.slot) else { return Poll::Ready(()) };
-        if slot.arrival == Inbound::Reset {
+        if slot.is_given_up() {
             return Poll::Ready(());
         }
         if slot.reader.as_ref().is_none_or(|known| !known.will_wake(cx.waker())) {
@@ -87,19 +98,6 @@ impl SharedStream {
         }
         // An answer that nobody will take is of no use, although all of its request came.
         if state.gone.is_some() { Poll::Ready(()) } else { Poll::Pending }
-    }
-
-    /// Queues the head of an answer, or of an interim one; says how many bytes it took.
-    #[inline]
-    pub(crate) fn respond(&self, head: &ResponseHead, options: &ResponseOptions<'_>) -> usize {
-        let state = &mut *self.shared.borrow_mut();
-        let output = state.output.tail();
-        let before = output.len();
-        // A stream that is gone shows when content follows or its end is looked for.
-        let _ = state.codec.respond(output, self.id, head, options);
-        let length = output.len() - before;
-        state.call_driver();
-        length
     }
 
     /// Queues some of `content`; with [`End::Stream`] the stream ends if all of it was taken.
@@ -125,7 +123,7 @@ impl SharedStream {
             Some(piece) if content.len() > SHARE => (piece, End::More),
             _ => (content, end),
         };
-        match state.codec.data(state.output.tail(), self.id, piece, end) {
+        match state.codec.data(state.output.tail(), self.id.get(), piece, end) {
             Err(_) => Poll::Ready(Err(FaultKind::Reset)),
             Ok(0) if !piece.is_empty() => {
                 if let Some(slot) = state.slots.get_mut(self.slot) {
@@ -144,14 +142,14 @@ impl SharedStream {
     pub(crate) fn send_trailers(&self, fields: &Fields) {
         let state = &mut *self.shared.borrow_mut();
         // Who is gone needs none.
-        let _ = state.codec.trailers(state.output.tail(), self.id, fields);
+        let _ = state.codec.trailers(state.output.tail(), self.id.get(), fields);
         state.call_driver();
     }
 
     /// Ends this side's half, if nothing did.
     pub(crate) fn end(&self) {
         let state = &mut *self.shared.borrow_mut();
-        let _ = state.codec.data(state.output.tail(), self.id, &[], End::Stream);
+        let _ = state.codec.data(state.output.tail(), self.id.get(), &[], End::Stream);
         state.call_driver();
     }
 
@@ -165,26 +163,130 @@ impl SharedStream {
         self.reset(&mut self.shared.borrow_mut(), ErrorCode::CANCEL);
     }
 
-    fn reset(&self, state: &mut State, code: ErrorCode) {
-        state.codec.reset(self.id, code);
+    fn reset(&self, state: &mut State<H>, code: ErrorCode) {
+        state.codec.reset(self.id.get(), code);
         if state.codec.wants_flush() {
             state.call_driver();
         }
     }
 }
 
-impl Drop for SharedStream {
+impl ServerStream {
+    /// Queues the head of an answer, or of an interim one; says how many bytes it took.
+    #[inline]
+    pub(crate) fn respond(&self, head: &ResponseHead, options: &ResponseOptions<'_>) -> usize {
+        let state = &mut *self.shared.borrow_mut();
+        let output = state.output.tail();
+        let before = output.len();
+        // A stream that is gone shows when content follows or its end is looked for.
+        let _ = state.codec.respond(output, self.id.get(), head, options);
+        let length = output.len() - before;
+        state.call_driver();
+        length
+    }
+}
+
+/// How asking for an answer ends without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// The peer did nothing of what was asked: it may be asked again, whatever it was.
+    Refused,
+    /// The stream was given up.
+    Stream(FaultKind),
+    /// The connection is gone.
+    Connection(FaultKind),
+}
+
+impl ClientStream {
+    /// A place on a connection, for a request that is about to be sent.
+    pub(super) fn reserve(shared: &Rc<Shared<ResponseHead>>) -> Self {
+        let slot = Slot::new(StreamId::NONE, End::More);
+        let slot = shared.borrow_mut().slots.insert(slot);
+        Self::new(Rc::clone(shared), slot, StreamId::NONE)
+    }
+
+    /// What its connection is called in requests.
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.shared.borrow().scheme
+    }
+
+    /// Queues the head of a request; says how many bytes it took.
+    pub(crate) fn request(&self, head: &RequestHead, options: &RequestOptions) -> usize {
+        let state = &mut *self.shared.borrow_mut();
+        let output = state.output.tail();
+        let before = output.len();
+        let opened = state.codec.request(output, head, options);
+        let length = output.len() - before;
+        if let Some(slot) = state.slots.get_mut(self.slot) {
+            match opened {
+                Ok(id) => {
+                    (slot.id, slot.asked_at) = (id, state.read);
+                    self.id.set(id);
+                    state.codec.set_tag(id, u32::try_from(self.slot).unwrap_or(u32::MAX));
+                }
+                // It went to an end between being chosen and being used.
+                Err(_) => slot.arrival = Inbound::Refused,
+            }
+        }
+        state.call_driver();
+        length
+    }
+
+    /// Waits for the head of an answer, interim ones included.
+    pub(crate) fn poll_answer(
+        &self,
+        cx: &Context<'_>,
+        head: &mut ResponseHead,
+    ) -> Poll<Result<(), Unanswered>> {
+        let state = &mut *self.shared.borrow_mut();
+        let gone = state.gone;
+        let Some(slot) = state.slots.get_mut(self.slot) else {
+            return Poll::Ready(Err(Unanswered::Stream(FaultKind::Reset)));
+        };
+        if let Some(mut answer) = slot.take_answer() {
+            std::mem::swap(&mut *answer, head);
+            state.recycle(answer);
+            return Poll::Ready(Ok(()));
+        }
+        let unanswered = match (slot.arrival, slot.refusal, gone) {
+            (Inbound::Refused, ..) => Unanswered::Refused,
+            (_, Some(kind), _) => Unanswered::Stream(kind),
+            (_, _, Some(kind)) => Unanswered::Connection(kind),
+            (Inbound::Reset | Inbound::Ended, ..) => Unanswered::Stream(FaultKind::Reset),
+            (Inbound::Open, ..) => {
+                slot.reader = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+        };
+        Poll::Ready(Err(unanswered))
+    }
+
+    /// Whether nothing at all has come over the connection since the request was sent: it may lead
+    /// nowhere any more.
+    pub(crate) fn is_mute(&self) -> bool {
+        let state = self.shared.borrow();
+        state.slots.get(self.slot).is_some_and(|slot| slot.asked_at == state.read)
+    }
+
+    /// No other request is to go over this connection.
+    pub(crate) fn retire(&self) {
+        self.shared.borrow_mut().retired = true;
+    }
+}
+
+impl<H: Peer> Drop for SharedStream<H> {
     fn drop(&mut self) {
         let state = &mut *self.shared.borrow_mut();
         let Some(slot) = state.slots.try_remove(self.slot) else { return };
         let left = slot.owed + slot.inbound.len();
         if left > 0 {
-            state.codec.consume(self.id, left);
+            state.codec.consume(self.id.get(), left);
         }
-        // The rest of a request whose answer is complete is not wanted (RFC 9113, 8.1); nothing happens
-        // if both halves have ended.
-        self.reset(state, ErrorCode::NO_ERROR);
+        // Nothing happens if both halves have ended.
+        let unwanted = state.unwanted();
+        self.reset(state, unwanted);
         if state.slots.is_empty() {
+            state.idle_since = now();
             state.call_driver();
         }
     }

@@ -3,13 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use sluice_conn::ORIGIN_LIMITS;
 use sluice_meter::Meters;
-use sluice_model::{ProxyVersion, Role as ModelRole, ServerAddress, Upstream};
+use sluice_model::{
+    Protocol as ModelProtocol, ProxyVersion, Role as ModelRole, ServerAddress, Upstream,
+};
 use sluice_net::Endpoint;
 use sluice_net::tls::TlsClient;
 use sluice_upstream::{
-    Bar, ClusterPlan, ClusterSettings, ClusterState, Initial, Layout, QueueRule, Role, ServerPlan,
+    Bar, ClusterPlan, ClusterSettings, ClusterState, Initial, Layout, Protocol, QueueRule, Role,
+    ServerPlan,
 };
+use sluice_wire::h2::Config as Http2Config;
 
 use super::balance::{balance_rule, sticky_rule};
 use super::retry::retry_policy;
@@ -27,11 +32,13 @@ pub(crate) fn cluster_plan(
     before: Option<&Arc<ClusterPlan>>,
 ) -> Arc<ClusterPlan> {
     let settings = settings(upstream);
+    let protocol = protocol(upstream);
     let servers = servers(upstream, places, tls);
     if let Some(before) = before {
         let same = |(old, new): (&ServerPlan, &Wanted)| {
             (&old.endpoint, old.weight, old.role) == (&new.endpoint, new.weight, new.role)
                 && old.tls == new.tls
+                && old.protocol == protocol
                 && old.limit.as_ref().map(|limit| limit.most()) == new.most
         };
         let unchanged = before.settings == settings
@@ -54,7 +61,7 @@ pub(crate) fn cluster_plan(
             state.bar(Bar::Unchecked);
         }
         let limit = state.limit(most, settings.queue);
-        ServerPlan { endpoint, weight, role, tls, limit, state, meter }
+        ServerPlan { endpoint, weight, role, tls, protocol, limit, state, meter }
     });
     let servers: Vec<ServerPlan> = servers.collect();
     state.settle();
@@ -152,6 +159,26 @@ fn named(tls: &TlsClient, upstream: &Upstream, address: &ServerAddress) -> TlsCl
         ServerAddress::Unix(_) | ServerAddress::Service(_) | ServerAddress::File(_) => None,
     });
     name.and_then(|name| tls.with_name(&name).ok()).unwrap_or_else(|| tls.clone())
+}
+
+/// What is spoken with its servers.
+fn protocol(upstream: &Upstream) -> Protocol {
+    let http2 = upstream.http2;
+    let defaults = Http2Config::default();
+    let config = Http2Config {
+        // Heads of origins have the limits they have over HTTP/1.1.
+        limits: ORIGIN_LIMITS,
+        streams: http2.streams,
+        stream_window: http2.window,
+        connection_window: http2.connection_window,
+        ..defaults
+    };
+    match upstream.protocol {
+        ModelProtocol::Http1 => Protocol::Http1,
+        ModelProtocol::Http2 => Protocol::Http2(config),
+        ModelProtocol::Negotiated if upstream.tls.is_none() => Protocol::Http1,
+        ModelProtocol::Negotiated => Protocol::Negotiated(config),
+    }
 }
 
 const fn role(role: ModelRole) -> Role {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sluice_model::{
-    Address, CertificateFiles, ClientCertificates as ModelClients, ClientMode, Http2, Listener,
-    ListenerTls, Model, Older, SelfSigned, TlsTerms, UpstreamTls, Verify,
+    Address, CertificateFiles, ClientCertificates as ModelClients, ClientMode, Listener,
+    ListenerTls, Model, Older, Protocol, SelfSigned, TlsTerms, UpstreamTls, Verify,
 };
 use sluice_net::files;
 use sluice_net::tls::{
@@ -74,7 +74,12 @@ fn prepare_one(listener: &Listener, tls: &ListenerTls) -> Result<PreparedTls, Co
         let message = format!("tls: there is no certificate in the folder {folder}");
         return Err((message, Some("certificates are files that end in .pem or .crt")));
     }
-    let terms = terms(&tls.terms, listener.http2);
+    let offer: &[&[u8]] = match listener.http2.map(|http2| http2.older) {
+        Some(Older::Spoken) => &[b"h2", b"http/1.1"],
+        Some(Older::Refused) => &[b"h2"],
+        None => &[b"http/1.1"],
+    };
+    let terms = terms(&tls.terms, offer);
     let clients = tls.client.as_ref().map_or(Ok(ClientCertificates::Unasked), read_clients)?;
     let ticket_keys = tls.ticket_keys.as_deref().map(read_ticket_keys).transpose()?;
     let settings = ServerSettings {
@@ -103,7 +108,7 @@ pub(crate) fn prepare_clients(model: &Model, flaws: &mut Vec<Flaw>) -> Vec<Prepa
     let mut list = Vec::new();
     for upstream in &model.upstreams {
         let Some(tls) = &upstream.tls else { continue };
-        let prepared = client_settings(tls).and_then(|settings| {
+        let prepared = client_settings(tls, upstream.protocol).and_then(|settings| {
             let client =
                 TlsClient::new(NOBODY, &settings).map_err(|it| (format!("tls: {it}"), None))?;
             let upstream = upstream.name.clone();
@@ -119,7 +124,7 @@ pub(crate) fn prepare_clients(model: &Model, flaws: &mut Vec<Flaw>) -> Vec<Prepa
     list
 }
 
-fn client_settings(tls: &UpstreamTls) -> Result<ClientSettings, Complaint> {
+fn client_settings(tls: &UpstreamTls, protocol: Protocol) -> Result<ClientSettings, Complaint> {
     let trust = match (tls.verify, &tls.ca) {
         (Verify::None, _) => Trust::Anything,
         (Verify::Full, None) => Trust::System,
@@ -134,21 +139,21 @@ fn client_settings(tls: &UpstreamTls) -> Result<ClientSettings, Complaint> {
             ocsp: None,
         })?),
     };
+    let offer: &[&[u8]] = match protocol {
+        Protocol::Http1 => &[b"http/1.1"],
+        Protocol::Http2 => &[b"h2"],
+        Protocol::Negotiated => &[b"h2", b"http/1.1"],
+    };
     Ok(ClientSettings {
         trust,
-        terms: terms(&tls.terms, None),
+        terms: terms(&tls.terms, offer),
         certificate,
         resumption: Reuse::Tickets,
     })
 }
 
-fn terms(terms: &TlsTerms, http2: Option<Http2>) -> Terms {
-    // What is better comes first.
-    let protocols: &[&[u8]] = match http2.map(|http2| http2.older) {
-        Some(Older::Spoken) => &[b"h2", b"http/1.1"],
-        Some(Older::Refused) => &[b"h2"],
-        None => &[b"http/1.1"],
-    };
+/// `protocols` is what may be spoken, the better first.
+fn terms(terms: &TlsTerms, protocols: &[&[u8]]) -> Terms {
     Terms {
         versions: terms.versions.iter().filter_map(|name| Version::named(name)).collect(),
         suites: terms.suites.clone(),

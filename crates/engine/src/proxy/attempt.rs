@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use sluice_conn::{Reuse, Upstream};
+use sluice_conn::{OriginChannel, Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, Retry, Syntax};
-use sluice_net::{Deadline, Nanos, Stream, now};
-use sluice_upstream::{Breaker, Cluster, Pass, Server, Visit};
+use sluice_net::{Nanos, now};
+use sluice_upstream::{Breaker, Call, Cluster, Demand, Pass, Server, Visit};
 use sluice_wire::h1::Upgrade;
 
 use super::Halves;
@@ -31,7 +31,7 @@ impl Exchange<'_, '_> {
         upgrade: Upgrade,
         upload: &mut Upload,
         (receiver, sender): Halves<'_>,
-    ) -> Result<Stream, Stop> {
+    ) -> Result<OriginChannel, Stop> {
         let policy = &cluster.settings().retry;
         cluster.on_request();
         let mut server = self.choose(cluster, &[]).ok_or(NO_SERVER)?;
@@ -63,17 +63,17 @@ impl Exchange<'_, '_> {
                 }
             };
             match tried {
-                Ok(stream) => {
+                Ok(channel) => {
                     if !self.is_refused(cluster, upload) {
-                        return Ok(stream);
+                        return Ok(channel);
                     }
                     tries.note(&server);
                     tries.note_answer(&server, self.response);
                     let Some(next) = self.next_server(cluster, &mut tries) else {
-                        return Ok(stream);
+                        return Ok(channel);
                     };
                     let halves = (&mut *receiver, &mut *sender);
-                    self.drop_answer((cluster, &server), stream, upload, halves);
+                    self.drop_answer((cluster, &server), channel, upload, halves);
                     if self.call.is_some() {
                         Box::pin(self.note_refused_call(cluster, &server)).await?;
                     }
@@ -114,7 +114,7 @@ impl Exchange<'_, '_> {
         (reuse, upgrade): (&mut Reuse, Upgrade),
         upload: &mut Upload,
         halves: Halves<'_>,
-    ) -> Result<Stream, Stop> {
+    ) -> Result<OriginChannel, Stop> {
         self.pass_deadline_on()?;
         let limit = self.within_call(cluster.settings().retry.try_timeout);
         let end = end_after(limit);
@@ -123,18 +123,20 @@ impl Exchange<'_, '_> {
             self.upstream.connection = Pass::default();
             self.upstream.connection = cluster.admit(Breaker::Connections)?;
         }
-        let kept = if *reuse == Reuse::Reused { cluster.take_idle(server) } else { None };
+        let demand = demand(upgrade);
+        let kept = if *reuse == Reuse::Reused { cluster.take_idle(server, demand) } else { None };
         let mut upstream = match kept {
-            Some(stream) => {
+            Some(channel) => {
                 cluster.meter().reuses.increment();
-                Upstream::new(stream, halves, Reuse::Reused)
+                Upstream::new(channel, halves, Reuse::Reused)
             }
             None => {
                 *reuse = Reuse::Fresh;
                 let header = self.announce(server.proxy_protocol());
-                let deadline = self.downstream.deadline;
-                let fresh = connect((cluster, server), &header, deadline, limit).await?;
-                Upstream::new(fresh, halves, Reuse::Fresh)
+                let call = Call { demand, header: &header, deadline: self.downstream.deadline };
+                let (channel, joined) = connect((cluster, server), call, limit).await?;
+                *reuse = joined;
+                Upstream::new(channel, halves, joined)
             }
         };
         cluster.meter().requests.increment();
@@ -142,11 +144,13 @@ impl Exchange<'_, '_> {
         upstream.send_head(self.request, upgrade);
         upload.restart(self.request);
         let begun = now();
-        self.await_answer((cluster, end), &mut upstream, upload).await?;
+        let answered = self.await_answer((cluster, end), &mut upstream, upload).await;
+        *reuse = upstream.reuse();
+        answered?;
         let nanos = now().saturating_sub(begun);
         self.upstream.nanos = Some(nanos);
         cluster.on_response(server, self.response.status, nanos);
-        Ok(upstream.stream)
+        Ok(upstream.channel)
     }
 
     /// Sends the request and waits for a final head, until `end` at most; interim ones are passed on.
@@ -203,20 +207,30 @@ impl Exchange<'_, '_> {
     }
 }
 
-/// Opens a connection that begins with `header`, within what the try may take.
+/// What a request needs of a connection.
+pub(super) const fn demand(upgrade: Upgrade) -> Demand {
+    match upgrade {
+        Upgrade::No => Demand::Any,
+        Upgrade::Yes => Demand::Pipe,
+    }
+}
+
+/// Opens a connection, within what the try may take, or joins one that others use.
 pub(super) async fn connect(
     (cluster, server): (&Cluster, &Server),
-    header: &[u8],
-    deadline: &Deadline,
+    call: Call<'_>,
     limit: Option<Duration>,
-) -> Result<Stream, Fault> {
+) -> Result<(OriginChannel, Reuse), Fault> {
     let _pending = cluster.admit(Breaker::Pending)?;
     let settings = cluster.settings();
     let limit = limit.map_or(settings.connect_timeout, |all| all.min(settings.connect_timeout));
-    match server.connect(header, deadline, limit).await {
-        Ok(stream) => {
-            cluster.meter().connects.increment();
-            Ok(stream)
+    match server.connect(call, limit, settings.idle_connections).await {
+        Ok((channel, reuse)) => {
+            match reuse {
+                Reuse::Fresh => cluster.meter().connects.increment(),
+                Reuse::Reused => cluster.meter().reuses.increment(),
+            }
+            Ok((channel, reuse))
         }
         Err(fault) => {
             cluster.meter().connect_failures.increment();

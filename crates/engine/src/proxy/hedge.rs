@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
+use sluice_conn::OriginChannel;
 use sluice_message::Fault;
-use sluice_net::{Nanos, Stream};
+use sluice_net::Nanos;
 use sluice_upstream::{Cluster, HedgeRule, Server, Visit};
 use sluice_wire::h1::Upgrade;
 
@@ -25,7 +26,7 @@ enum Turn {
     Hedge,
 }
 
-type Answered<'s> = (&'s mut Spare, Result<Stream, Fault>);
+type Answered<'s> = (&'s mut Spare, Result<OriginChannel, Fault>);
 
 /// One try under way.
 struct Run<'s> {
@@ -77,7 +78,7 @@ impl Exchange<'_, '_> {
         first: &Rc<Server>,
         tries: &mut Tries,
         (receiver, sender): Halves<'_>,
-    ) -> Result<Stream, Stop> {
+    ) -> Result<OriginChannel, Stop> {
         let worker = self.worker;
         let mut spares: Vec<_> = (0..=rule.most).map(|_| worker.spares.take()).collect();
         let mut free = spares.iter_mut();

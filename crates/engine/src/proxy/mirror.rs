@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use sluice_conn::{Channel, Content, Reuse, Upstream};
+use sluice_conn::{Content, OriginChannel, Reuse, Upstream};
 use sluice_message::{BodyLength, Expectation, Fields, RequestHead};
 use sluice_meter::{PerWorker, RouteMeter};
-use sluice_net::{Stream, spawn};
+use sluice_net::spawn;
 use sluice_upstream::{Ask, Breaker, Cluster, Server, Visit};
 use sluice_wire::h1::Upgrade;
 
@@ -154,8 +154,8 @@ impl Twin {
         let mut spare = self.worker.spares.take();
         let whole = Whole { head: &self.head, content, trailers, header: &self.header };
         match ask((cluster, &server), whole, &mut spare).await {
-            Ok(stream) => {
-                discard(cluster, &server, stream, &mut spare).await;
+            Ok(channel) => {
+                discard((cluster, &server), channel, &mut spare).await;
                 cluster.on_whole_answer(&server, spare.response.status);
             }
             Err(fault) => {
@@ -169,12 +169,16 @@ impl Twin {
 }
 
 /// Reads an answer's content and forgets it, within bounds. Its connection is kept if it comes to the end.
-async fn discard(cluster: &Cluster, server: &Server, stream: Stream, spare: &mut Spare) {
+async fn discard(
+    (cluster, server): (&Cluster, &Server),
+    channel: OriginChannel,
+    spare: &mut Spare,
+) {
     let halves = (&mut spare.receiver, &mut spare.sender);
-    let upstream = Upstream::resume(stream, halves, Reuse::Reused);
+    let upstream = Upstream::resume(channel, halves, Reuse::Reused);
     let read = poll_fn(|cx| {
         while upstream.receiver.content() <= DISCARD {
-            match upstream.receiver.poll_content(Channel::Own(&upstream.stream), cx) {
+            match upstream.receiver.poll_content(upstream.channel.lend(), cx) {
                 Poll::Ready(Ok(Content::Piece)) => {
                     let piece = upstream.receiver.piece().len();
                     upstream.receiver.advance(piece);

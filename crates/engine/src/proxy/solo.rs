@@ -3,10 +3,10 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use sluice_conn::{Channel, Reuse, Upstream};
+use sluice_conn::{OriginChannel, Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, Fields, RequestHead, ResponseHead, Retry, Syntax};
-use sluice_net::{Deadline, Nanos, Stream, now};
-use sluice_upstream::{Breaker, Cluster, ClusterSettings, Server};
+use sluice_net::{Deadline, Nanos, now};
+use sluice_upstream::{Breaker, Call, Cluster, ClusterSettings, Demand, Server};
 use sluice_wire::h1::Upgrade;
 
 use super::attempt::{INTERIMS, connect};
@@ -31,26 +31,27 @@ pub(super) async fn ask(
     (cluster, server): (&Cluster, &Server),
     whole: Whole<'_>,
     spare: &mut Spare,
-) -> Result<Stream, Fault> {
+) -> Result<OriginChannel, Fault> {
     let limit = cluster.settings().retry.try_timeout;
     let end = end_after(limit);
     spare.connection = cluster.admit(Breaker::Connections)?;
-    let mut kept = cluster.take_idle(server);
+    let mut kept = cluster.take_idle(server, Demand::Any);
     loop {
-        let (stream, reuse) = match kept.take() {
-            Some(stream) => {
+        let (channel, reuse) = match kept.take() {
+            Some(channel) => {
                 cluster.meter().reuses.increment();
-                (stream, Reuse::Reused)
+                (channel, Reuse::Reused)
             }
             None => {
-                let place = (cluster, server);
-                (connect(place, whole.header, &spare.deadline, limit).await?, Reuse::Fresh)
+                let (header, deadline) = (whole.header, &spare.deadline);
+                let call = Call { demand: Demand::Any, header, deadline };
+                connect((cluster, server), call, limit).await?
             }
         };
         cluster.meter().requests.increment();
         server.meter().requests.increment();
         let halves = (&mut spare.receiver, &mut spare.sender);
-        let mut upstream = Upstream::new(stream, halves, reuse);
+        let mut upstream = Upstream::new(channel, halves, reuse);
         upstream.send_head(whole.head, Upgrade::No);
         upstream.sender.push(whole.content);
         upstream.sender.finish(whole.trailers);
@@ -61,7 +62,7 @@ pub(super) async fn ask(
             Ok(()) => {
                 spare.nanos = now().saturating_sub(begun);
                 cluster.on_response(server, spare.response.status, spare.nanos);
-                return Ok(upstream.stream);
+                return Ok(upstream.channel);
             }
             Err(fault) if is_stale(fault, reuse) && whole.head.method.is_idempotent() => {
                 cluster.meter().retries.increment();
@@ -94,7 +95,7 @@ impl Awaiting<'_, '_> {
             poll_fn(|cx| {
                 if refused.is_none()
                     && let Poll::Ready(Err(kind)) =
-                        upstream.sender.poll_flush(Channel::Own(&upstream.stream), cx)
+                        upstream.sender.poll_flush(upstream.channel.lend(), cx)
                 {
                     // Its answer may be on its way all the same.
                     refused = Some(kind);

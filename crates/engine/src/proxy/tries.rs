@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use sluice_conn::{Content, Reuse, Upstream};
+use sluice_conn::{Content, OriginChannel, Reuse, Upstream};
 use sluice_message::{Fault, FaultKind, ResponseHead, Retry};
-use sluice_net::{Nanos, Stream, now};
+use sluice_net::{Nanos, now};
 use sluice_upstream::{Ask, Breaker, Cluster, Pass, Repeatable, Server};
 
 use super::Halves;
@@ -168,11 +168,11 @@ impl Exchange<'_, '_> {
     pub(super) fn drop_answer(
         &self,
         (cluster, server): (&Cluster, &Server),
-        stream: Stream,
+        channel: OriginChannel,
         upload: &Upload,
         halves: Halves<'_>,
     ) {
-        let upstream = Upstream::resume(stream, halves, Reuse::Reused);
+        let upstream = Upstream::resume(channel, halves, Reuse::Reused);
         while let Ok(Some(Content::Piece)) = upstream.receiver.decode() {
             let piece = upstream.receiver.piece().len();
             upstream.receiver.advance(piece);

@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-use sluice_conn::{Channel, PipeLimits, Relay, Upstream, tunnel};
+use sluice_conn::{PipeLimits, Relay, Upstream, tunnel};
 use sluice_message::{
     BodyLength, Fault, FaultKind, FieldId, Persistence, RequestHead, ResponseHead, Retry, Span,
     Syntax, Version,
@@ -64,11 +64,11 @@ impl Exchange<'_, '_> {
         let up = Relay {
             source: downstream.channel,
             receiver: &mut *downstream.receiver,
-            sink: Channel::Own(&upstream.stream),
+            sink: upstream.channel.lend(),
             sender: &mut *upstream.sender,
         };
         let down = Relay {
-            source: Channel::Own(&upstream.stream),
+            source: upstream.channel.lend(),
             receiver: &mut *upstream.receiver,
             sink: downstream.channel,
             sender: &mut *downstream.sender,

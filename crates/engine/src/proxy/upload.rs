@@ -5,7 +5,7 @@ mod kept;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use sluice_conn::{Channel, Downstream, Receiver, Relay, RelayFault, Upstream};
+use sluice_conn::{Downstream, Receiver, Relay, RelayFault, Upstream};
 use sluice_message::{BodyLength, Fault, FaultKind, Fields, RequestHead};
 
 use kept::{Kept, Passed};
@@ -170,7 +170,7 @@ impl Upload {
             let mut relay = Relay {
                 source: downstream.channel,
                 receiver: &mut *downstream.receiver,
-                sink: Channel::Own(&upstream.stream),
+                sink: upstream.channel.lend(),
                 sender: &mut *upstream.sender,
             };
             let passed = match &mut self.kept {
@@ -204,7 +204,7 @@ impl Upload {
             }
         }
         if self.state == UploadState::Flushing {
-            match upstream.sender.poll_flush(Channel::Own(&upstream.stream), cx) {
+            match upstream.sender.poll_flush(upstream.channel.lend(), cx) {
                 Poll::Pending => return Ok(Waiting::OriginToTake),
                 Poll::Ready(Ok(())) => self.state = UploadState::Done,
                 Poll::Ready(Err(kind)) => self.state = UploadState::Refused(kind),

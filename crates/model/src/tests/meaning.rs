@@ -94,6 +94,12 @@ fn defaults_are_filled_in() {
             host: None,
             tls: None,
             proxy_protocol: None,
+            protocol: crate::Protocol::Http1,
+            http2: crate::UpstreamHttp2 {
+                streams: 100,
+                window: 262_144,
+                connection_window: 33_554_432,
+            },
         }],
         routes: vec![Route {
             name: "/*".to_owned(),

@@ -27,7 +27,7 @@ fn table_keys() -> Keys {
 const EVERYTHING: &str = "
     listener = [{ address = ':1', tls = { certificates = [{ cert = 'c' }], client = { ca = 'c', headers = {} } },
                   proxy_protocol = { from = '::1' } }]
-    upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {}, tls = {} }
+    upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {}, tls = {}, protocol = 'negotiate' }
     route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
              { path = '/b', proxy = 'a', concurrency = { adaptive = {} } }, { path = '/c', health = true }]";
 

@@ -139,6 +139,14 @@ impl TlsClient {
         Ok(Self { config: Arc::clone(&self.config), name: server_name(host)? })
     }
 
+    /// The same for a connection that has to speak HTTP/1.1.
+    #[must_use]
+    pub fn for_http1(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self { config: Arc::new(config), name: self.name.clone() }
+    }
+
     /// The same with tickets of its own: like another client that knows the server equally little.
     #[must_use]
     pub fn with_own_tickets(&self) -> Self {

@@ -17,7 +17,7 @@ use super::probe::{Question, Reason, ask};
 use super::rule::CheckRule;
 use super::schedule::{Dice, pause};
 use super::verdict::{Change, Outcome, Standing, Verdict};
-use crate::{Bar, ClusterPlan, ServerPlan, ServerState};
+use crate::{Bar, ClusterPlan, Protocol, ServerPlan, ServerState};
 
 /// Where changes are told.
 pub(super) type Say = Rc<Voice>;
@@ -28,6 +28,7 @@ pub(super) struct Check {
     pub(super) rule: Arc<CheckRule>,
     pub(super) state: Arc<ServerState>,
     pub(super) tls: Option<TlsClient>,
+    pub(super) protocol: Protocol,
     pub(super) proxy_protocol: Option<Version>,
     stop: Rc<Stop>,
 }
@@ -43,15 +44,15 @@ impl Check {
         let stop = Rc::new(Stop::default());
         let patient = Patient {
             name: called(&plan.name, &server.endpoint),
-            question: Question::new(rule, &server.endpoint, (server.tls.clone(), proxy_protocol)),
+            question: Question::new(rule, server, proxy_protocol),
             rule: Arc::clone(rule),
             server: server.clone(),
             say: Rc::clone(say),
         };
         spawn(until_stopped(Rc::clone(&stop), patient.attend()));
-        let tls = server.tls.clone();
+        let (tls, protocol) = (server.tls.clone(), server.protocol);
         let (rule, state) = (Arc::clone(rule), Arc::clone(&server.state));
-        Self { rule, state, tls, proxy_protocol, stop }
+        Self { rule, state, tls, protocol, proxy_protocol, stop }
     }
 }
 

@@ -4,14 +4,17 @@ use std::fmt;
 use std::future::poll_fn;
 use std::io;
 
-use sluice_conn::{Channel, Content, Receiver, Reuse, Sender, Upstream};
-use sluice_message::{FaultKind, Method, ResponseHead};
+use sluice_conn::h2::Http2Client;
+use sluice_conn::{Content, ORIGIN_LIMITS, OriginChannel, Receiver, Reuse, Sender, Upstream};
+use sluice_message::{FaultKind, Method, RequestHead, ResponseHead};
 use sluice_net::tls::{Reason as TlsReason, TlsClient};
-use sluice_net::{Deadline, Elapsed, Endpoint};
+use sluice_net::{Deadline, Elapsed, Endpoint, Stream};
+use sluice_wire::h1::{Upgrade, decode_request};
 use sluice_wire::proxy::{Owner, Version, encode};
 
 use super::rule::{CheckRule, HttpProbe, Probe};
 use crate::server::{connect_with, is_exhaustion};
+use crate::{Protocol, ServerPlan};
 
 /// How much content is searched for what it has to hold. An origin may send more, but not to us.
 const SEARCHED: usize = 64 * 1024;
@@ -36,6 +39,8 @@ pub(crate) enum Reason {
     Malformed,
     /// No encryption could be agreed upon.
     Tls(TlsReason),
+    /// The server does not speak the protocol it is configured for.
+    NoHttp2,
     /// A status that was not to come.
     Status(u16),
     /// The content does not hold what it has to.
@@ -54,6 +59,7 @@ impl fmt::Display for Reason {
             Self::Reset => f.write_str("connection reset"),
             Self::Malformed => f.write_str("malformed answer"),
             Self::Tls(reason) => write!(f, "TLS handshake failed: {}", reason.phrase()),
+            Self::NoHttp2 => f.write_str("the server does not speak HTTP/2"),
             Self::Status(status) => write!(f, "status {status}"),
             Self::Body => f.write_str("body mismatch"),
             Self::Exhausted => f.write_str("no descriptors left to check with"),
@@ -76,31 +82,38 @@ impl From<FaultKind> for Reason {
 pub(crate) struct Question {
     place: Endpoint,
     tls: Option<TlsClient>,
+    protocol: Protocol,
     /// What the connection begins with.
     header: Vec<u8>,
     request: Vec<u8>,
+    /// The same for a stream.
+    head: Box<RequestHead>,
 }
 
 impl Question {
     pub(crate) fn new(
         rule: &CheckRule,
-        server: &Endpoint,
-        (tls, proxy_protocol): (Option<TlsClient>, Option<Version>),
+        server: &ServerPlan,
+        proxy_protocol: Option<Version>,
     ) -> Self {
         let mut header = Vec::new();
         // Somebody else may listen at a port that is there for checks alone.
         if let (Some(version), None) = (proxy_protocol, rule.port) {
             encode(&mut header, version, Owner::Sender);
         }
-        let mut place = server.clone();
+        let mut place = server.endpoint.clone();
         if let (Endpoint::Tcp(address), Some(port)) = (&mut place, rule.port) {
             address.set_port(port);
         }
         let request = match &rule.probe {
             Probe::Tcp => Vec::new(),
-            Probe::Http(http) => request(http, server),
+            Probe::Http(http) => request(http, &server.endpoint),
         };
-        Self { place, tls, header, request }
+        let mut head = Box::<RequestHead>::default();
+        // What was made here can be read here; without a request there is nothing to read.
+        let _ = decode_request(&request, &ORIGIN_LIMITS, &mut head);
+        let (tls, protocol) = (server.tls.clone(), server.protocol);
+        Self { place, tls, protocol, header, request, head }
     }
 }
 
@@ -150,10 +163,14 @@ async fn attempt(rule: &CheckRule, question: &Question) -> Result<(), Reason> {
             done.map_err(|error| Reason::Tls(error.reason))?
         }
     };
+    let (channel, _client) = open(question, stream).await?;
     let (mut receiver, mut sender) = (Receiver::new(), Sender::new());
-    let mut upstream = Upstream::new(stream, (&mut receiver, &mut sender), Reuse::Fresh);
-    upstream.sender.push(&question.request);
-    poll_fn(|cx| upstream.sender.poll_flush(Channel::Own(&upstream.stream), cx)).await?;
+    let mut upstream = Upstream::new(channel, (&mut receiver, &mut sender), Reuse::Fresh);
+    match upstream.channel {
+        OriginChannel::Own(_) => upstream.sender.push(&question.request),
+        OriginChannel::Shared(_) => upstream.send_head(&question.head, Upgrade::No),
+    }
+    poll_fn(|cx| upstream.sender.poll_flush(upstream.channel.lend(), cx)).await?;
     let status = final_status(probe, &mut upstream).await?;
     if !probe.statuses.iter().any(|range| range.contains(&status)) {
         return Err(Reason::Status(status));
@@ -162,6 +179,27 @@ async fn attempt(rule: &CheckRule, question: &Question) -> Result<(), Reason> {
         Some(wanted) => search(&mut upstream, wanted).await,
         None => Ok(()),
     }
+}
+
+/// What the request goes over: the connection itself, or a stream of it where HTTP/2 is spoken.
+async fn open(
+    question: &Question,
+    stream: Stream,
+) -> Result<(OriginChannel, Option<Http2Client>), Reason> {
+    let config = match question.protocol {
+        Protocol::Http1 => return Ok((OriginChannel::Own(stream), None)),
+        Protocol::Negotiated(_) if !stream.speaks_http2() => {
+            return Ok((OriginChannel::Own(stream), None));
+        }
+        Protocol::Http2(_) if stream.is_encrypted() && !stream.speaks_http2() => {
+            return Err(Reason::NoHttp2);
+        }
+        Protocol::Http2(config) | Protocol::Negotiated(config) => config,
+    };
+    let client = Http2Client::start(stream, &config);
+    poll_fn(|cx| client.poll_ready(cx)).await.map_err(|_| Reason::NoHttp2)?;
+    let channel = client.open().ok_or(Reason::NoHttp2)?;
+    Ok((OriginChannel::Shared(channel), Some(client)))
 }
 
 fn unconnected(error: &io::Error) -> Reason {
@@ -193,8 +231,7 @@ async fn search(upstream: &mut Upstream<'_>, wanted: &[u8]) -> Result<(), Reason
         |seen: &[u8]| wanted.is_empty() || seen.windows(wanted.len()).any(|it| it == wanted);
     loop {
         let content =
-            poll_fn(|cx| upstream.receiver.poll_content(Channel::Own(&upstream.stream), cx))
-                .await?;
+            poll_fn(|cx| upstream.receiver.poll_content(upstream.channel.lend(), cx)).await?;
         if content == Content::Piece {
             let piece = upstream.receiver.piece();
             let piece = piece.get(..piece.len().min(SEARCHED - seen.len())).unwrap_or_default();

@@ -110,9 +110,12 @@ fn origin(answer: &'static str) -> (SocketAddr, std::thread::JoinHandle<String>)
 }
 
 fn ask_once(rule: CheckRule, server: &Endpoint) -> Result<(), Reason> {
-    let server = server.clone();
-    run(async move { ask(&rule, &Question::new(&rule, &server, (None, None)), &Deadline::new()).await })
-        .unwrap()
+    use crate::tests::{plan_of, settings};
+    let plan = plan_of(settings(), std::slice::from_ref(server), &Arc::default());
+    run(async move {
+        ask(&rule, &Question::new(&rule, &plan.servers[0], None), &Deadline::new()).await
+    })
+    .unwrap()
 }
 
 #[test]

@@ -102,6 +102,7 @@ impl Watcher {
                 let same = |check: &Check| {
                     check.rule == rule
                         && check.tls == server.tls
+                        && check.protocol == server.protocol
                         && check.proxy_protocol == plan.settings.proxy_protocol
                         && Arc::ptr_eq(&check.state, &server.state)
                 };

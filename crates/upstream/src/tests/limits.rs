@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_net::{Deadline, Endpoint, Refused, Stream, run, spawn, yield_now};
+use sluice_net::{Endpoint, Refused, Stream, run, spawn, yield_now};
 
-use super::{choose, listener, plan_of, settings};
-use crate::{Cluster, ClusterPlan, ClusterState, QueueRule, Server, ServerPlan, Visit};
+use super::{choose, connect, listener, plan_of, settings};
+use crate::{Cluster, ClusterPlan, ClusterState, Demand, QueueRule, Server, ServerPlan, Visit};
 
 const LONG: Duration = Duration::from_secs(5);
 
@@ -24,7 +24,7 @@ fn limited(endpoint: &Endpoint, most: Option<u32>, state: &Arc<ClusterState>) ->
 }
 
 async fn open(server: &Server) -> Stream {
-    let stream = server.connect(&[], &Deadline::new(), LONG).await.unwrap();
+    let stream = connect(server).await;
     // A new connection counts as readable until it was asked; the kernel says otherwise.
     let mut nothing = Vec::with_capacity(1);
     std::future::poll_fn(|cx| {
@@ -68,9 +68,9 @@ fn an_idle_connection_makes_room_for_that_of_another_worker() {
         assert_eq!(limit.connections(), 1);
         let stream = open(&there).await;
         assert_eq!(limit.connections(), 1);
-        assert!(one.take_idle(&here).is_none(), "closed for the other");
+        assert!(one.take_idle(&here, Demand::Any).is_none(), "closed for the other");
         two.keep(&there, stream);
-        assert!(two.take_idle(&there).is_some(), "kept, since nobody waits");
+        assert!(two.take_idle(&there, Demand::Any).is_some(), "kept, since nobody waits");
         assert_eq!(limit.connections(), 0);
     })
     .unwrap();
@@ -93,7 +93,7 @@ fn a_connection_that_comes_back_while_others_wait_is_closed() {
         yield_now().await;
         assert!(!opened.get());
         one.keep(&here, busy);
-        assert!(one.take_idle(&here).is_none());
+        assert!(one.take_idle(&here, Demand::Any).is_none());
         while !opened.get() {
             yield_now().await;
         }

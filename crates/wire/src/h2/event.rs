@@ -12,6 +12,9 @@ use super::head::End;
 pub struct StreamId(pub(super) u32);
 
 impl StreamId {
+    /// The number that no stream has (RFC 9113, 5.1.1): whatever is asked of it is gone.
+    pub const NONE: Self = Self(0);
+
     /// The number it has on the wire.
     #[must_use]
     pub const fn get(self) -> u32 {

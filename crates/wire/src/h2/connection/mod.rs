@@ -34,7 +34,7 @@ pub const LARGEST_FRAME: usize = frame::HEADER + MAX_PAYLOAD;
 const BACKLOG: usize = 16 * 1024;
 
 /// What this side asks of its peer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// What a head may be at most; `head` counts as `SETTINGS_MAX_HEADER_LIST_SIZE` does.
     pub limits: Limits,

@@ -109,7 +109,9 @@ fn write_pseudo(encoder: &mut Encoder, out: &mut Vec<u8>, head: &RequestHead, sc
             target => encoder.field(out, pseudo(b":path"), target),
         }
     }
-    encoder.field(out, pseudo(b":authority"), head.authority());
+    // What HTTP/1.1 would say in `Host` (RFC 9113, 8.3.1), which need not be what the client asked for.
+    let authority = head.fields.value(FieldId::Host).unwrap_or_else(|| head.authority());
+    encoder.field(out, pseudo(b":authority"), authority);
     if !head.protocol.is_empty() {
         encoder.field(out, pseudo(b":protocol"), head.protocol());
     }
