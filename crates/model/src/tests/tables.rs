@@ -233,6 +233,7 @@ fn every_unknown_key_is_refused_everywhere() {
         "upstream.a = { servers = 'h:1', ejection.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', breaker.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', tls.zzzzzzz = 1 }",
+        "upstream.a = { servers = 'h:1', protocol = 'http2', http2.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', retry.hedge.zzzzzzz = 1 }",
         "listener = [{ address = ':1', proxy_protocol = { from = '::1', zzzzzzz = 1 } }]",
         "route = [{ proxy = 'h:1', mirror.zzzzzzz = 1 }]",
