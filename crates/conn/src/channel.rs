@@ -63,6 +63,7 @@ impl Channel<'_> {
         match self {
             Self::Own(stream) => stream.abort_on_close(),
             Self::Shared(stream) => stream.cancel(),
+            Self::Asked(stream) => stream.cancel(),
         }
     }
 
