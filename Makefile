@@ -8,6 +8,7 @@ STEP := .ci/step
 # Tools of the tests that no package of the system holds.
 TOOLS := $(TARGET)/tools
 H2SPEC := github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
+GRPC := google.golang.org/grpc/interop/client@v1.85.0 google.golang.org/grpc/interop/server@v1.85.0
 SUITES := gate tls http2 gateway-go silly pingap infini
 
 # Tests of the whole program, by file; they run against the release binary.
@@ -31,7 +32,7 @@ test:
 	@$(STEP) "tools" .ci/tools nginx:nginx haproxy:haproxy wrk:wrk h2load:nghttp2-client nghttp:nghttp2-client \
 		redis-server:redis-server valgrind:valgrind strace:strace curl:curl openssl:openssl chromium:chromium \
 		go:golang-go
-	@$(STEP) "tools written in Go" .ci/go-tools $(abspath $(TOOLS)) $(H2SPEC)
+	@$(STEP) "tools written in Go" .ci/go-tools $(abspath $(TOOLS)) $(H2SPEC) $(GRPC)
 	@$(STEP) "format" $(CARGO) fmt --all --check
 	@$(STEP) "clippy" $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@$(STEP) "xtask" $(MAKE) --no-print-directory xtask

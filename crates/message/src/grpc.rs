@@ -82,6 +82,8 @@ const NAMES: [&str; 17] = [
 pub struct GrpcStatus(u8);
 
 impl GrpcStatus {
+    /// Nothing went wrong.
+    pub const OK: Self = Self(0);
     /// The caller gave up.
     pub const CANCELLED: Self = Self(1);
     /// Nobody knows.

@@ -42,7 +42,7 @@ pub use tls::{UpstreamTls, Verify};
 use balance::{BALANCES, HASH, read_balance};
 use breaker::{BREAKER, read_breaker};
 use ejection::{EJECTION, read_ejection};
-use health::{HEALTH, read_health, read_panic};
+use health::{HEALTH, check_protocol, read_health, read_panic};
 use http2::{HTTP2, PROTOCOLS, read_http2, read_protocol};
 use limit::{LIMIT, read_limit};
 use patience::{KEEPALIVE, TIMEOUT, read_keepalive, read_timeout};
@@ -308,6 +308,7 @@ fn read_upstream(name: &str, fields: &Fields<'_, '_>) -> Upstream {
     upstream.servers = read_servers(fields);
     upstream.tls = read_tls(fields, &upstream.servers);
     upstream.protocol = read_protocol(fields, upstream.tls.as_ref());
+    check_protocol(fields, &upstream);
     upstream
 }
 

@@ -69,5 +69,6 @@ fn http_probe(request: &HealthRequest, upstream: &Upstream) -> HttpProbe {
         host: host.map(|host| host.as_str().into()),
         statuses: request.statuses.clone(),
         body: request.body.as_ref().map(|body| body.as_bytes().into()),
+        service: request.service.as_deref().map(Into::into),
     }
 }

@@ -355,6 +355,7 @@ fn everything_written_arrives() {
         host: Some("h.test".to_owned()),
         statuses: vec![204..=204, 300..=399],
         body: None,
+        service: None,
     };
     let health = Health {
         request: Some(request),
@@ -435,6 +436,7 @@ fn checks_have_defaults_and_a_short_form() {
             host: None,
             statuses: vec![200..=299],
             body: None,
+            service: None,
         }),
         port: None,
         interval: seconds(2),

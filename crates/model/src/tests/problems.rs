@@ -239,13 +239,19 @@ fn of_the_rest() {
 #[test]
 fn of_checks() {
     let rows = [
-        ("health = {}", "6:1 a check has a `path`, or `tcp = true` .. health = \"/healthz\""),
+        (
+            "health = {}",
+            "6:1 a check has a `path`, `tcp = true` or `grpc = true` .. health = \"/healthz\"",
+        ),
         ("health = \"healthz\"", "6:10 \"healthz\" is not a path to ask for .. \"/healthz\""),
         ("health = \"/a b\"", "6:10 is not a path to ask for"),
         ("health = true", "6:1 `upstream.health` is a table, this is a flag"),
         ("health.path = \"/#a\"", "6:15 is not a path to ask for"),
         ("health = { path = \"/\", tcp = true }", "6:12 `path` has no meaning .. `tcp = true`"),
         ("health = { tcp = true, body = \"x\" }", "6:24 `body` has no meaning"),
+        ("health = { grpc = true }", "6:1 made over HTTP/2 .. protocol = \"http2\""),
+        ("health = { grpc = true, body = \"x\" }", "6:25 `body` has no meaning .. `grpc = true`"),
+        ("health = { path = \"/\", service = \"a.B\" }", "6:24 `service` has no meaning"),
         ("health = { path = \"/\", statuses = \"ok\" }", "6:35 no status of a response"),
         ("health = { path = \"/\", method = \"get\" }", "6:33 did you mean \"GET\"?"),
         ("health = { path = \"/\", method = \"HEAD\", body = \"x\" }", "6:48 HEAD has no body"),

@@ -13,6 +13,8 @@ use crate::share::{Share, parse_share};
 use crate::status::parse_statuses;
 use crate::tree::{Node, Value};
 
+use super::{Protocol, Upstream};
+
 /// How servers are asked whether they are well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Health {
@@ -47,6 +49,8 @@ pub struct HealthRequest {
     pub statuses: Vec<RangeInclusive<u16>>,
     /// What the body has to contain.
     pub body: Option<String>,
+    /// The service that a gRPC call asks about, empty for all of the server; `None` = it is no call.
+    pub service: Option<String>,
 }
 
 /// What a server counts as before its first check.
@@ -83,7 +87,7 @@ pub(super) static HEALTH: Section = Section {
         Key {
             name: "path",
             kind: Kind::Text("path"),
-            preset: Preset::Absent("none; needed unless `tcp` is set"),
+            preset: Preset::Absent("none; needed unless `tcp` or `grpc` is set"),
             doc: "The path that is requested, with a query if need be.",
         },
         Key {
@@ -91,6 +95,19 @@ pub(super) static HEALTH: Section = Section {
             kind: Kind::Flag,
             preset: Preset::Value("false"),
             doc: "Instead of a request: it is enough that a connection can be opened.",
+        },
+        Key {
+            name: "grpc",
+            kind: Kind::Flag,
+            preset: Preset::Value("false"),
+            doc: "Instead of a path: a call of `grpc.health.v1.Health/Check`, which has to say \
+                  SERVING. The upstream's `protocol` has to be one with HTTP/2.",
+        },
+        Key {
+            name: "service",
+            kind: Kind::Text("service name"),
+            preset: Preset::Absent("all of the server"),
+            doc: "The service that a check with `grpc = true` asks about.",
         },
         Key {
             name: "method",
@@ -181,11 +198,21 @@ fn read(node: &Node, span: Span, report: &Report<'_>) -> Option<Health> {
     let path = fields.text("path");
     let tcp = fields.flag("tcp") == Some(true);
     if tcp {
-        refuse_besides_tcp(&fields);
+        let others = ["path", "grpc", "service", "method", "host", "statuses", "body"];
+        refuse_besides(&fields, "tcp = true", &others);
         return Some(read_rest(None, &fields));
     }
+    if fields.flag("grpc") == Some(true) {
+        refuse_besides(&fields, "grpc = true", &["path", "tcp", "method", "statuses", "body"]);
+        return Some(read_rest(Some(read_call(&fields)), &fields));
+    }
+    if let Some(entry) = fields.written("service") {
+        let flaw = Flaw::new("`service` has no meaning for a check without `grpc = true`")
+            .with_help("add it, or remove `service`");
+        report.error(entry.span, flaw);
+    }
     if path.is_none() && matches!(node.value, Value::Table(_)) {
-        let flaw = Flaw::new("a check has a `path`, or `tcp = true`")
+        let flaw = Flaw::new("a check has a `path`, `tcp = true` or `grpc = true`")
             .with_help("write what to ask for: health = \"/healthz\"");
         report.error(span, flaw);
     }
@@ -197,11 +224,11 @@ fn read(node: &Node, span: Span, report: &Report<'_>) -> Option<Health> {
     Some(read_rest(Some(request), &fields))
 }
 
-/// What only a request has.
-fn refuse_besides_tcp(fields: &Fields<'_, '_>) {
-    for name in ["path", "method", "host", "statuses", "body"] {
+/// What only other checks have.
+fn refuse_besides(fields: &Fields<'_, '_>, kind: &str, others: &[&str]) {
+    for name in others {
         if let Some(entry) = fields.written(name) {
-            let flaw = Flaw::new(format!("`{name}` has no meaning for a check with `tcp = true`"))
+            let flaw = Flaw::new(format!("`{name}` has no meaning for a check with `{kind}`"))
                 .with_help("remove one of the two");
             fields.report.error(entry.span, flaw);
         }
@@ -219,6 +246,19 @@ fn read_request(path: String, fields: &Fields<'_, '_>) -> HealthRequest {
         host: fields.parsed("host", parse_authority),
         statuses,
         body: fields.text("body").map(|it| it.text.to_owned()).filter(|it| !it.is_empty()),
+        service: None,
+    }
+}
+
+/// The call that every server of gRPC has for it, if it has one.
+fn read_call(fields: &Fields<'_, '_>) -> HealthRequest {
+    HealthRequest {
+        path: "/grpc.health.v1.Health/Check".to_owned(),
+        method: "POST".to_owned(),
+        host: fields.parsed("host", parse_authority),
+        statuses: vec![200..=200],
+        body: None,
+        service: Some(fields.text("service").map(|it| it.text.to_owned()).unwrap_or_default()),
     }
 }
 
@@ -246,5 +286,20 @@ fn parse_path(text: &str) -> Result<String, Flaw> {
         true => Ok(text.to_owned()),
         false => Err(Flaw::new(format!("\"{}\" is not a path to ask for", text.escape_debug()))
             .with_help("it begins with `/` and has no spaces: \"/healthz\"")),
+    }
+}
+
+/// Calls are made over HTTP/2.
+pub(super) fn check_protocol(fields: &Fields<'_, '_>, upstream: &Upstream) {
+    let request = upstream.health.as_ref().and_then(|health| health.request.as_ref());
+    if !fields.report.has_errors()
+        && request.is_some_and(|request| request.service.is_some())
+        && upstream.protocol == Protocol::Http1
+        && let Some(entry) = fields.entry("health")
+    {
+        let flaw =
+            Flaw::new("a check with `grpc = true` is made over HTTP/2, which is not spoken here")
+                .with_help("add to the upstream: protocol = \"http2\"");
+        fields.report.error(entry.span, flaw);
     }
 }

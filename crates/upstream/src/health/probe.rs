@@ -1,16 +1,20 @@
 //! One check of one server.
 
+mod call;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 
 use sluice_conn::h2::Http2Client;
 use sluice_conn::{Content, ORIGIN_LIMITS, OriginChannel, Receiver, Reuse, Sender, Upstream};
-use sluice_message::{FaultKind, Method, RequestHead, ResponseHead};
+use sluice_message::{FaultKind, GrpcStatus, Method, RequestHead, ResponseHead};
 use sluice_net::tls::{Reason as TlsReason, TlsClient};
 use sluice_net::{Deadline, Elapsed, Endpoint, Stream};
 use sluice_wire::h1::{Upgrade, decode_request};
 use sluice_wire::proxy::{Owner, Version, encode};
+
+use call::{Serving, fields, message, serves};
 
 use super::rule::{CheckRule, HttpProbe, Probe};
 use crate::server::{connect_with, is_exhaustion};
@@ -45,6 +49,10 @@ pub(crate) enum Reason {
     Status(u16),
     /// The content does not hold what it has to.
     Body,
+    /// The call that checks failed.
+    Call(GrpcStatus),
+    /// The server says that it does not serve.
+    Serving(Serving),
     /// We have no descriptor or port left, which says nothing about the server.
     Exhausted,
 }
@@ -62,6 +70,8 @@ impl fmt::Display for Reason {
             Self::NoHttp2 => f.write_str("the server does not speak HTTP/2"),
             Self::Status(status) => write!(f, "status {status}"),
             Self::Body => f.write_str("body mismatch"),
+            Self::Call(status) => write!(f, "gRPC status {}", status.name()),
+            Self::Serving(serving) => f.write_str(serving.phrase()),
             Self::Exhausted => f.write_str("no descriptors left to check with"),
         }
     }
@@ -88,6 +98,8 @@ pub(crate) struct Question {
     request: Vec<u8>,
     /// The same for a stream.
     head: Box<RequestHead>,
+    /// What follows it.
+    content: Vec<u8>,
 }
 
 impl Question {
@@ -112,8 +124,12 @@ impl Question {
         let mut head = Box::<RequestHead>::default();
         // What was made here can be read here; without a request there is nothing to read.
         let _ = decode_request(&request, &ORIGIN_LIMITS, &mut head);
+        let content = match &rule.probe {
+            Probe::Http(HttpProbe { service: Some(service), .. }) => message(service),
+            _ => Vec::new(),
+        };
         let (tls, protocol) = (server.tls.clone(), server.protocol);
-        Self { place, tls, protocol, header, request, head }
+        Self { place, tls, protocol, header, request, head, content }
     }
 }
 
@@ -124,13 +140,14 @@ fn request(probe: &HttpProbe, server: &Endpoint) -> Vec<u8> {
         (None, Endpoint::Tcp(address)) => address.to_string(),
         (None, Endpoint::Unix(_)) => "localhost".to_owned(),
     };
-    // A method that usually has content states that there is none (RFC 9110, 8.6).
-    let length = match &*probe.method {
-        "POST" | "PUT" | "PATCH" => "content-length: 0\r\n",
-        _ => "",
+    let fields = match (&*probe.method, &probe.service) {
+        (_, Some(service)) => fields(service),
+        // A method that usually has content states that there is none (RFC 9110, 8.6).
+        ("POST" | "PUT" | "PATCH", _) => "content-length: 0\r\n".to_owned(),
+        _ => String::new(),
     };
     format!(
-        "{} {} HTTP/1.1\r\nhost: {host}\r\nuser-agent: sluice-health\r\naccept: */*\r\n{length}\
+        "{} {} HTTP/1.1\r\nhost: {host}\r\nuser-agent: sluice-health\r\naccept: */*\r\n{fields}\
          connection: close\r\n\r\n",
         probe.method, probe.target
     )
@@ -167,13 +184,22 @@ async fn attempt(rule: &CheckRule, question: &Question) -> Result<(), Reason> {
     let (mut receiver, mut sender) = (Receiver::new(), Sender::new());
     let mut upstream = Upstream::new(channel, (&mut receiver, &mut sender), Reuse::Fresh);
     match upstream.channel {
+        // Calls are made over HTTP/2 (gRPC over HTTP/2).
+        OriginChannel::Own(_) if probe.service.is_some() => return Err(Reason::NoHttp2),
         OriginChannel::Own(_) => upstream.sender.push(&question.request),
-        OriginChannel::Shared(_) => upstream.send_head(&question.head, Upgrade::No),
+        OriginChannel::Shared(_) => {
+            upstream.send_head(&question.head, Upgrade::No);
+            upstream.sender.push(&question.content);
+            upstream.sender.finish(None);
+        }
     }
     poll_fn(|cx| upstream.sender.poll_flush(upstream.channel.lend(), cx)).await?;
-    let status = final_status(probe, &mut upstream).await?;
-    if !probe.statuses.iter().any(|range| range.contains(&status)) {
-        return Err(Reason::Status(status));
+    let head = final_head(probe, &mut upstream).await?;
+    if !probe.statuses.iter().any(|range| range.contains(&head.status)) {
+        return Err(Reason::Status(head.status));
+    }
+    if probe.service.is_some() {
+        return serves(&head, &mut upstream).await;
     }
     match &probe.body {
         Some(wanted) => search(&mut upstream, wanted).await,
@@ -211,14 +237,17 @@ fn unconnected(error: &io::Error) -> Reason {
     }
 }
 
-async fn final_status(probe: &HttpProbe, upstream: &mut Upstream<'_>) -> Result<u16, Reason> {
+async fn final_head(
+    probe: &HttpProbe,
+    upstream: &mut Upstream<'_>,
+) -> Result<ResponseHead, Reason> {
     let method = Method::of(probe.method.as_bytes());
     let mut head = ResponseHead::new();
     for _ in 0..INTERIMS {
         let arrival = poll_fn(|cx| upstream.poll_head(cx, method, &mut head)).await;
         arrival.map_err(|fault| Reason::from(fault.kind))?;
         if !head.is_interim() {
-            return Ok(head.status);
+            return Ok(head);
         }
     }
     Err(Reason::Malformed)

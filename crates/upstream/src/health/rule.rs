@@ -94,6 +94,9 @@ pub struct HttpProbe {
     pub statuses: Vec<RangeInclusive<u16>>,
     /// Bytes that have to be somewhere in the first part of the content.
     pub body: Option<Box<[u8]>>,
+    /// The service that is asked about, empty for all of the server, if the request is a call of
+    /// `grpc.health.v1.Health/Check`.
+    pub service: Option<Box<str>>,
 }
 
 /// When servers are out because of what became of requests.

@@ -22,6 +22,7 @@ fn http(body: Option<&str>) -> Probe {
         host: None,
         statuses: vec![200..=299, 404..=404],
         body: body.map(|body| body.as_bytes().into()),
+        service: None,
     })
 }
 
