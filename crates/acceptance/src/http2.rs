@@ -8,6 +8,7 @@ use std::time::Duration;
 use sluice_message::{BodyLength, Expectation, Fields, RequestHead, ResponseHead, TargetForm};
 use sluice_wire::h2::{
     ClientConnection, Config, End, ErrorCode, Event, Input, RequestOptions, Scheme, StreamId,
+    Tunnel,
 };
 
 /// How long the server may take for anything.
@@ -139,8 +140,13 @@ impl Http2Client {
             head.fields.push(name.as_bytes(), value.as_bytes()).expect("there is room");
         }
         let end = if body == BodyLength::Empty { End::Stream } else { End::More };
-        let options =
-            RequestOptions { scheme: Scheme::Http, body, expectation: Expectation::Continue, end };
+        let options = RequestOptions {
+            scheme: Scheme::Http,
+            body,
+            expectation: Expectation::Continue,
+            end,
+            tunnel: Tunnel::AsInHead,
+        };
         let stream = self.connection.request(&mut self.output, &head, &options);
         let stream = stream.expect("the server takes another request");
         self.answers.insert(stream, Answered::default());

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sluice_acceptance::http2::{Appetite, Http2Client};
+use sluice_acceptance::http2_origin::{Deed, Http2Origin};
 use sluice_acceptance::websocket::{
     Client, Ended, Frame, More, Opcode, WAYS, Way, agree, echo, frame, repeat, socket,
 };
@@ -511,4 +512,68 @@ fn a_reload_leaves_tunnels_alone_and_the_end_gives_them_time() {
     }
     assert!(origin.wait_for_open_connections(0));
     let _ = sluice.wait_for_exit();
+}
+
+/// A gateway that asks an origin in HTTP/2.
+fn asking_in_http2(origin: &str, upstream: &str) -> Sluice {
+    let server = origin.trim_start_matches("http://").trim_end_matches('/');
+    Sluice::start(&passing("", server, &format!("protocol = \"http2\"\n{upstream}")))
+}
+
+#[test]
+fn origins_of_http_2_are_asked_by_an_extended_connect() {
+    // A gateway as the origin: it takes both ways, and its own origin speaks HTTP/1.1.
+    let origin = Origin::start(echo);
+    let inner = before(&origin, "");
+    let sluice = asking_in_http2(&inner.address("web"), "");
+    let mut clients = WAYS.map(|way| Client::open(way, &sluice.address("web")));
+    let payload = noise(1 << 20);
+    for client in &mut clients {
+        client.send_frame(Opcode::Text, More::No, b"hello");
+        assert_eq!(client.read_frame().payload, b"hello");
+        client.send_frame(Opcode::Binary, More::No, &payload);
+        assert_eq!(client.read_frame().payload, payload);
+    }
+    let connects = "sluice_upstream_connects_total{upstream=\"origin\"}";
+    assert_eq!(metric(&sluice.admin(), connects), 1, "both are streams of one connection");
+    assert_eq!((tunnels(&sluice, "tunnels"), tunnels(&inner, "tunnels")), (2, 2));
+    for mut client in clients {
+        client.send_frame(Opcode::Close, More::No, b"\x03\xE8");
+        assert_eq!(client.read_frame().payload, b"\x03\xE8");
+        client.finish();
+        assert_eq!(client.read_to_end(), (Vec::new(), Ended::Well));
+    }
+    assert!(eventually(|| tunnels(&sluice, "tunnels") + tunnels(&inner, "tunnels") == 0));
+    // One whose client breaks off is broken off.
+    for way in WAYS {
+        let client = Client::open(way, &sluice.address("web"));
+        assert!(eventually(|| tunnels(&inner, "tunnels") == 1));
+        drop(client);
+        assert!(eventually(|| tunnels(&inner, "tunnels") == 0), "{way:?}");
+    }
+    sluice.stop();
+    inner.stop();
+}
+
+#[test]
+fn what_an_origin_of_http_2_refuses_is_refused() {
+    let origin = Origin::start(behaviour::fixed(403, "not you"));
+    let inner = before(&origin, "");
+    let sluice = asking_in_http2(&inner.address("web"), "");
+    for way in WAYS {
+        let (_, status, _) = Client::ask(way, &sluice.address("web"), "/chat", &[]);
+        assert_eq!(status, 403, "{way:?}");
+    }
+    sluice.stop();
+    inner.stop();
+    // One that never said that it takes such requests.
+    let origin = Http2Origin::start(|_| Deed::text("hello"));
+    let sluice = asking_in_http2(&origin.address(), "");
+    for way in WAYS {
+        let (_, status, _) = Client::ask(way, &sluice.address("web"), "/chat", &[]);
+        assert_eq!(status, 502, "{way:?}");
+    }
+    assert!(origin.seen().iter().all(|asked| asked.path != "/chat"), "{:?}", origin.seen());
+    sluice.wait_for_line("upgrade_refused");
+    sluice.stop();
 }

@@ -7,7 +7,7 @@ use sluice_message::{
 };
 use sluice_net::Stream;
 use sluice_wire::h1::{Decoded, Limits, RequestFraming, Upgrade, decode_response, encode_request};
-use sluice_wire::h2::{End, RequestOptions};
+use sluice_wire::h2::{End, RequestOptions, Tunnel};
 
 use crate::channel::{Channel, OriginChannel};
 use crate::h2::Unanswered;
@@ -78,12 +78,13 @@ impl<'u> Upstream<'u> {
         self.reuse
     }
 
-    /// Queues the head of a request; content follows through `sender`.
+    /// Queues the head of a request; content follows through `sender`. A stream is asked to become a pipe
+    /// for WebSocket, and for nothing else.
     // In line where requests pass, though others send requests too: a call costs them measurably.
     #[inline(always)]
     pub fn send_head(&mut self, head: &RequestHead, upgrade: Upgrade) {
         if let OriginChannel::Shared(_) = self.channel {
-            return self.send_stream_head(head);
+            return self.send_stream_head(head, upgrade);
         }
         let framing = RequestFraming { body: head.body, upgrade, expectation: head.expectation };
         self.sender.encode(|output| encode_request(output, head, framing));
@@ -128,14 +129,19 @@ impl<'u> Upstream<'u> {
 
     /// A stream is opened with the head; what frames the content differs, too.
     #[inline(never)]
-    fn send_stream_head(&mut self, head: &RequestHead) {
+    fn send_stream_head(&mut self, head: &RequestHead, upgrade: Upgrade) {
         let OriginChannel::Shared(stream) = &self.channel else { return };
-        let end = if head.body == BodyLength::Empty { End::Stream } else { End::More };
+        let (tunnel, end) = match (upgrade, head.body) {
+            (Upgrade::Yes, _) => (Tunnel::WebSocket, End::More),
+            (Upgrade::No, BodyLength::Empty) => (Tunnel::AsInHead, End::Stream),
+            (Upgrade::No, _) => (Tunnel::AsInHead, End::More),
+        };
         let options = RequestOptions {
             scheme: stream.scheme(),
             body: head.body,
             expectation: head.expectation,
             end,
+            tunnel,
         };
         let length = stream.request(head, &options);
         self.sender.announce_stream(length, end);

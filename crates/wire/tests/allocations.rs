@@ -12,7 +12,7 @@ use sluice_wire::h1::{
 };
 use sluice_wire::h2::{
     ClientConnection, Config, End, Event, Input, RequestOptions, ResponseOptions, Scheme,
-    ServerConnection,
+    ServerConnection, Tunnel,
 };
 
 struct Counting;
@@ -71,6 +71,7 @@ fn a_stream_allocates_nothing() {
             body: BodyLength::Framed,
             expectation: Expectation::None,
             end: End::More,
+            tunnel: Tunnel::AsInHead,
         };
         let stream = client.request(&mut up, &request, &options).unwrap();
         assert_eq!(client.data(&mut up, stream, b"content", End::Stream), Ok(7));

@@ -14,7 +14,7 @@ use sluice_message::{
 };
 use sluice_wire::h2::{
     ClientConnection, Config, End, Event, Input, RequestOptions, ResponseOptions, Scheme,
-    ServerConnection, StreamId,
+    ServerConnection, StreamId, Tunnel,
 };
 
 const REQUESTS: u32 = 1000;
@@ -167,6 +167,7 @@ impl Client {
                 body: BodyLength::Known(u64::try_from(CONTENT).unwrap()),
                 expectation: Expectation::None,
                 end: End::More,
+                tunnel: Tunnel::AsInHead,
             };
             let stream = self.connection.request(out, &head, &options).unwrap();
             self.connection.set_tag(stream, self.started);

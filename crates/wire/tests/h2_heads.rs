@@ -12,7 +12,7 @@ use sluice_message::{
 use sluice_wire::h1::{Decoded, RequestFraming, decode_request, decode_response, encode_request};
 use sluice_wire::h2::{
     ClientConnection, Config, End, Event, Input, RequestOptions, ResponseOptions, Scheme,
-    ServerConnection, StreamId,
+    ServerConnection, StreamId, Tunnel,
 };
 
 /// Both sides of a connection, greeted.
@@ -76,6 +76,7 @@ impl Pair {
             body: head.body,
             expectation: head.expectation,
             end,
+            tunnel: Tunnel::AsInHead,
         };
         let mut out = Vec::new();
         self.client.request(&mut out, head, &options).unwrap();
@@ -379,6 +380,7 @@ fn heads_larger_than_a_frame() {
         body: BodyLength::Empty,
         expectation: Expectation::None,
         end: End::Stream,
+        tunnel: Tunnel::AsInHead,
     };
     let mut out = Vec::new();
     pair.client.request(&mut out, &head, &options).unwrap();

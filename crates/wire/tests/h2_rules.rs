@@ -13,7 +13,7 @@ use sluice_message::{BodyLength, Expectation, Method, RequestHead, ResponseHead,
 use sluice_wire::h1::Limits;
 use sluice_wire::h2::{
     ClientConnection, Config, Connect, End, ErrorCode, RequestOptions, ResponseOptions, Scheme,
-    ServerConnection,
+    ServerConnection, Tunnel,
 };
 
 fn config() -> Config {
@@ -474,6 +474,7 @@ fn ask(connection: &mut ClientConnection, method: &str) {
         body: BodyLength::Empty,
         expectation: Expectation::None,
         end: End::Stream,
+        tunnel: Tunnel::AsInHead,
     };
     connection.request(&mut Vec::new(), &head, &options).unwrap();
 }

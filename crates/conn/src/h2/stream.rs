@@ -205,6 +205,12 @@ impl ClientStream {
         Self::new(Rc::clone(shared), slot, StreamId::NONE)
     }
 
+    /// Whether the peer lets streams become pipes (RFC 8441, 3).
+    #[must_use]
+    pub fn may_be_pipe(&self) -> bool {
+        self.shared.borrow().codec.peer_settings().connect_protocol == 1
+    }
+
     /// What its connection is called in requests.
     pub(crate) fn scheme(&self) -> Scheme {
         self.shared.borrow().scheme

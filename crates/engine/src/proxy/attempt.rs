@@ -14,6 +14,7 @@ use sluice_wire::h1::Upgrade;
 use super::Halves;
 use super::patience::{Patience, end_after};
 use super::tries::{Tries, is_stale};
+use super::tunnel;
 use super::upload::{Upload, Waiting};
 use crate::exchange::{Exchange, Stop};
 
@@ -139,6 +140,10 @@ impl Exchange<'_, '_> {
                 Upstream::new(channel, halves, joined)
             }
         };
+        let upgrade = match (&upstream.channel, upgrade) {
+            (OriginChannel::Shared(stream), Upgrade::Yes) => tunnel::ask(self.request, stream)?,
+            _ => upgrade,
+        };
         cluster.meter().requests.increment();
         server.meter().requests.increment();
         upstream.send_head(self.request, upgrade);
@@ -147,6 +152,11 @@ impl Exchange<'_, '_> {
         let answered = self.await_answer((cluster, end), &mut upstream, upload).await;
         *reuse = upstream.reuse();
         answered?;
+        if upgrade == Upgrade::Yes
+            && let OriginChannel::Shared(_) = upstream.channel
+        {
+            tunnel::translate(self.request, self.response)?;
+        }
         let nanos = now().saturating_sub(begun);
         self.upstream.nanos = Some(nanos);
         cluster.on_response(server, self.response.status, nanos);

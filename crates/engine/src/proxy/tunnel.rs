@@ -3,6 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
+use sluice_conn::h2::ClientStream;
 use sluice_conn::{PipeLimits, Relay, Upstream, tunnel};
 use sluice_message::{
     BodyLength, Fault, FaultKind, FieldId, Persistence, RequestHead, ResponseHead, Retry, Span,
@@ -102,6 +103,38 @@ impl Exchange<'_, '_> {
         let pushed = fields.push(b"upgrade", b"websocket");
         pushed.and_then(|()| fields.push(KEY, &websocket::key(nonce))).map_err(|_| exhausted())
     }
+}
+
+/// Whether a stream to an origin is to become a pipe for this request: only WebSocket has a word for it.
+///
+/// # Errors
+/// The origin does not take such requests.
+#[cold]
+pub(super) fn ask(request: &RequestHead, stream: &ClientStream) -> Result<Upgrade, Fault> {
+    if !asks_for_websocket(request) || request.fields.values_of(KEY).next().is_none() {
+        return Ok(Upgrade::No);
+    }
+    match stream.may_be_pipe() {
+        true => Ok(Upgrade::Yes),
+        false => Err(Fault::upstream(FaultKind::UpgradeRefused, Retry::Never)),
+    }
+}
+
+/// Says an origin's agreement to an extended CONNECT (RFC 8441, 5) in the words of HTTP/1.1, which are
+/// those the rest of the gateway understands.
+#[cold]
+pub(super) fn translate(request: &RequestHead, response: &mut ResponseHead) -> Result<(), Fault> {
+    if !(200..=299).contains(&response.status) {
+        return Ok(());
+    }
+    response.status = 101;
+    response.reason = Span::default();
+    let key = request.fields.values_of(KEY).next().unwrap_or_default();
+    let fields = &mut response.fields;
+    fields.remove_named(|name| name.eq_ignore_ascii_case(ACCEPT));
+    let pushed = fields.push(b"upgrade", b"websocket");
+    let accept = websocket::accept(key);
+    pushed.and_then(|()| fields.push(ACCEPT, &accept)).map_err(|_| exhausted())
 }
 
 /// Makes the origin's agreement one to an extended CONNECT, if it is one to what was asked.

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sluice_message::{BodyLength, Expectation, Method, RequestHead, TargetForm};
-use sluice_wire::h2::{End, RequestOptions, Scheme};
+use sluice_wire::h2::{End, RequestOptions, Scheme, Tunnel};
 
 use crate::request::{Asked, Wish, asked};
 use crate::target::{Security, Target};
@@ -46,6 +46,7 @@ pub fn prepare_stream(target: &Target, wish: &Wish) -> Result<StreamRequest, Str
         body: length.map_or(BodyLength::Empty, BodyLength::Known),
         expectation: if asked.has("expect") { Expectation::Continue } else { Expectation::None },
         end: if body.is_empty() { End::Stream } else { End::More },
+        tunnel: Tunnel::AsInHead,
     };
     Ok(StreamRequest { head, options, body })
 }

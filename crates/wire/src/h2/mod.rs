@@ -77,5 +77,5 @@ pub use connection::{
 pub use error::{Error, ErrorCode, Reason};
 pub use event::{About, Event, Input, NO_TAG, StreamId};
 pub use flood::{Flood, FloodLimits};
-pub use head::{Connect, End, RequestOptions, ResponseOptions, Scheme};
+pub use head::{Connect, End, RequestOptions, ResponseOptions, Scheme, Tunnel};
 pub use settings::PeerSettings;

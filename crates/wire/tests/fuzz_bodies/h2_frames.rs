@@ -4,7 +4,7 @@ use sluice_message::{BodyLength, Expectation, Fields, Method, RequestHead, Respo
 use sluice_wire::h1::Limits;
 use sluice_wire::h2::{
     ClientConnection, Config, Connect, Connection, End, Event, Input, PREFACE, Peer,
-    RequestOptions, Scheme, ServerConnection,
+    RequestOptions, Scheme, ServerConnection, Tunnel,
 };
 
 /// The first byte chooses the role and the pieces; what follows is what a peer sends behind its preface.
@@ -41,6 +41,7 @@ fn client(config: &Config) -> ClientConnection {
             body: BodyLength::Empty,
             expectation: Expectation::None,
             end: End::Stream,
+            tunnel: Tunnel::AsInHead,
         };
         assert!(connection.request(&mut Vec::new(), &head, &options).is_ok());
     }

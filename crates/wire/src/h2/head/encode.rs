@@ -17,6 +17,16 @@ pub enum Scheme {
     Https,
 }
 
+/// Whether a request opens a tunnel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tunnel {
+    /// As its head says.
+    #[default]
+    AsInHead,
+    /// For WebSocket, by an extended CONNECT (RFC 8441, 5), although its head is a GET.
+    WebSocket,
+}
+
 /// How a request is sent upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestOptions {
@@ -28,6 +38,8 @@ pub struct RequestOptions {
     pub expectation: Expectation,
     /// Whether nothing follows the head.
     pub end: End,
+    /// Whether it opens a tunnel.
+    pub tunnel: Tunnel,
 }
 
 /// How a response is sent downstream.
@@ -67,13 +79,24 @@ pub(in crate::h2) fn write_request(
     options: &RequestOptions,
 ) {
     encoder.begin(out);
-    write_pseudo(encoder, out, head, options.scheme);
+    match options.tunnel {
+        Tunnel::AsInHead => {
+            write_pseudo(encoder, out, head, (head.method_text(), options.scheme));
+            write_protocol(encoder, out, head.protocol());
+        }
+        Tunnel::WebSocket => {
+            write_pseudo(encoder, out, head, (b"CONNECT", options.scheme));
+            write_protocol(encoder, out, b"websocket");
+        }
+    }
     let fields = &head.fields;
     let nominees = nominees(fields);
     let mut trailers = false;
     for (index, line) in fields.lines().iter().enumerate() {
         let kept = match line.id {
-            FieldId::Other => true,
+            FieldId::Other => {
+                options.tunnel == Tunnel::AsInHead || !is_key(fields.slice(line.name))
+            }
             FieldId::Host | FieldId::ContentLength => false,
             FieldId::Expect => options.expectation != Expectation::None,
             FieldId::Te => {
@@ -95,11 +118,28 @@ pub(in crate::h2) fn write_request(
     }
 }
 
-fn write_pseudo(encoder: &mut Encoder, out: &mut Vec<u8>, head: &RequestHead, scheme: Scheme) {
-    match head.method {
-        Method::Get => encoder.fixed(out, GET),
-        Method::Post => encoder.fixed(out, POST),
-        _ => encoder.field(out, pseudo(b":method"), head.method_text()),
+/// What proves over HTTP/1.1 that the other end knows WebSocket is not sent (RFC 8441, 5).
+#[cold]
+fn is_key(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"sec-websocket-key")
+}
+
+fn write_protocol(encoder: &mut Encoder, out: &mut Vec<u8>, protocol: &[u8]) {
+    if !protocol.is_empty() {
+        encoder.field(out, pseudo(b":protocol"), protocol);
+    }
+}
+
+fn write_pseudo(
+    encoder: &mut Encoder,
+    out: &mut Vec<u8>,
+    head: &RequestHead,
+    (method, scheme): (&[u8], Scheme),
+) {
+    match method {
+        b"GET" => encoder.fixed(out, GET),
+        b"POST" => encoder.fixed(out, POST),
+        _ => encoder.field(out, pseudo(b":method"), method),
     }
     // RFC 9113, 8.5: CONNECT has an authority alone, unless extended (RFC 8441, 4).
     if head.form != TargetForm::Authority {
@@ -112,9 +152,6 @@ fn write_pseudo(encoder: &mut Encoder, out: &mut Vec<u8>, head: &RequestHead, sc
     // What HTTP/1.1 would say in `Host` (RFC 9113, 8.3.1), which need not be what the client asked for.
     let authority = head.fields.value(FieldId::Host).unwrap_or_else(|| head.authority());
     encoder.field(out, pseudo(b":authority"), authority);
-    if !head.protocol.is_empty() {
-        encoder.field(out, pseudo(b":protocol"), head.protocol());
-    }
 }
 
 /// Appends the header block of a response; what belongs to one hop is left out.

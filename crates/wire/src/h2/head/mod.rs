@@ -10,7 +10,7 @@ mod response;
 mod sheet;
 mod trailer;
 
-pub use encode::{RequestOptions, ResponseOptions, Scheme};
+pub use encode::{RequestOptions, ResponseOptions, Scheme, Tunnel};
 pub(super) use encode::{write_request, write_trailers};
 pub(super) use repeat::{RequestReader, ResponseWriter};
 pub use request::Connect;
