@@ -101,11 +101,11 @@ impl Connection {
     pub(crate) fn introduce(&self, head: &mut RequestHead) -> Result<(), SpaceExhausted> {
         let mut known = self.introduction.borrow_mut();
         match &*known {
-            Some(introduction) if introduction.is_for(head.authority()) => {
+            Some(introduction) if introduction.is_for(head) => {
                 introduction.replace(&mut head.fields)
             }
             _ => {
-                let introduction = Introduction::new(self.peer, self.scheme(), head.authority())?;
+                let introduction = Introduction::new(self.peer, self.scheme(), head)?;
                 known.insert(Box::new(introduction)).replace(&mut head.fields)
             }
         }

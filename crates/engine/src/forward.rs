@@ -2,35 +2,39 @@
 
 use std::net::IpAddr;
 
-use sluice_message::{FieldId, Fields, RequestHead, SpaceExhausted, TargetForm};
+use sluice_message::{FieldId, Fields, RequestHead, SpaceExhausted, TargetForm, Version};
 
 use crate::TrustedProxies;
 
-/// The lines that tell an origin of a client nobody vouches for. They depend on the peer and the host
-/// it asks for, which seldom change on a connection: they are made once and added in one copy.
+/// The lines that tell an origin of a client nobody vouches for. They depend on the peer, the host
+/// it asks for and the version, which seldom change on a connection: they are made once and added in
+/// one copy.
 #[derive(Debug)]
 pub(crate) struct Introduction {
     authority: Box<[u8]>,
+    version: Version,
     lines: Fields,
 }
 
 impl Introduction {
-    /// For this peer and the host it asked for.
+    /// For this peer and the host it asked for in this head.
     ///
     /// # Errors
     /// [`SpaceExhausted`] if the host does not fit.
     pub(crate) fn new(
         peer: IpAddr,
         scheme: &str,
-        authority: &[u8],
+        head: &RequestHead,
     ) -> Result<Self, SpaceExhausted> {
+        let (authority, version) = (head.authority(), head.version);
         let mut lines = Fields::new();
-        push_introduction(&mut lines, (peer, scheme), authority, |_, _| Told::Nothing)?;
-        Ok(Self { authority: authority.into(), lines })
+        let told = |_: &Fields, _| Told::Nothing;
+        push_introduction(&mut lines, (peer, scheme), (authority, version), told)?;
+        Ok(Self { authority: authority.into(), version, lines })
     }
 
-    pub(crate) fn is_for(&self, authority: &[u8]) -> bool {
-        *self.authority == *authority
+    pub(crate) fn is_for(&self, head: &RequestHead) -> bool {
+        self.version == head.version && *self.authority == *head.authority()
     }
 
     /// Drops what the client itself said, and adds the truth.
@@ -59,7 +63,8 @@ pub(crate) fn continue_introduction(
     scheme: &str,
 ) -> Result<(), SpaceExhausted> {
     let authority = head.authority().to_vec();
-    push_introduction(&mut head.fields, (peer, scheme), &authority, |fields, id| {
+    let asked = (&*authority, head.version);
+    push_introduction(&mut head.fields, (peer, scheme), asked, |fields, id| {
         if fields.value(id).is_some() { Told::Already } else { Told::Nothing }
     })
 }
@@ -76,7 +81,7 @@ enum Told {
 fn push_introduction(
     fields: &mut Fields,
     (peer, scheme): (IpAddr, &str),
-    host: &[u8],
+    (host, version): (&[u8], Version),
     told: impl Fn(&Fields, FieldId) -> Told,
 ) -> Result<(), SpaceExhausted> {
     let peer = peer.to_string();
@@ -88,7 +93,16 @@ fn push_introduction(
         fields.push(b"x-forwarded-host", host)?;
     }
     push_forwarded(fields, peer.as_bytes(), scheme, host)?;
-    fields.push(b"via", b"1.1 sluice")
+    fields.push(b"via", received_by(version))
+}
+
+/// The version a request came by, and who took it.
+fn received_by(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http10 => b"1.0 sluice",
+        Version::Http11 => b"1.1 sluice",
+        Version::Http2 => b"2 sluice",
+    }
 }
 
 /// An element of `Forwarded` (RFC 7239, 4). IPv6 addresses and hosts with a port need quotes
@@ -185,8 +199,10 @@ mod tests {
     fn a_strangers_word_is_dropped() {
         let mut head = head(FORGED);
         let peer = "10.0.0.9".parse().unwrap();
-        let introduction = Introduction::new(peer, "http", head.authority()).unwrap();
-        assert!(introduction.is_for(b"a.example") && !introduction.is_for(b"b.example"));
+        let introduction = Introduction::new(peer, "http", &head).unwrap();
+        assert!(introduction.is_for(&head));
+        head.version = Version::Http2;
+        assert!(!introduction.is_for(&head), "it would name another version");
         introduction.replace(&mut head.fields).unwrap();
         assert_eq!(values(&head, "x-forwarded-for"), ["10.0.0.9"]);
         assert_eq!(values(&head, "x-forwarded-proto"), ["http"]);
@@ -204,6 +220,22 @@ mod tests {
         assert_eq!(values(&head, "x-forwarded-host"), ["evil.example"]);
         let element = "for=\"[fd00::1]\";host=\"a.example\";proto=https";
         assert_eq!(values(&head, "forwarded"), ["for=6.6.6.6", element]);
+    }
+
+    #[test]
+    fn the_version_a_request_came_by_is_told() {
+        for (version, expected) in [
+            (Version::Http10, "1.0 sluice"),
+            (Version::Http11, "1.1 sluice"),
+            (Version::Http2, "2 sluice"),
+        ] {
+            let mut head = RequestHead { version, ..head(&[]) };
+            Introduction::new("10.0.0.9".parse().unwrap(), "http", &head)
+                .unwrap()
+                .replace(&mut head.fields)
+                .unwrap();
+            assert_eq!(values(&head, "via"), [expected]);
+        }
     }
 
     #[test]
