@@ -13,7 +13,8 @@ mod chain;
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use chain::{Chain, Leg, Length, large};
+use chain::{Chain, Leg, Length, Security, Version, large};
+use sluice_acceptance::websocket::{Client, Ended, More, Opcode, Way};
 use sluice_acceptance::{eventually, metric};
 
 /// Looks at one thing the gateway does.
@@ -46,6 +47,7 @@ const FEATURES: &[(&str, Feature)] = &[
     ("access log", access_log),
     ("metrics", metrics),
     ("events", events),
+    ("tunnels", tunnels),
 ];
 
 /// All features over these legs to clients, and each there is to origins.
@@ -382,4 +384,23 @@ fn events(chain: &Chain) {
     assert_eq!(&event, b"data: two\n\n");
     let reply = chain.reply(client.wait_with_output().unwrap());
     assert_eq!((reply.status(), reply.fields("content-type")), (200, vec!["text/event-stream"]));
+}
+
+/// curl opens none; the client that does speaks no TLS, so that encryption is with origins alone.
+fn tunnels(chain: &Chain) {
+    if chain.down.security == Security::Tls {
+        return;
+    }
+    let way = if chain.down.version == Version::Http1 { Way::Old } else { Way::New };
+    let address = chain.sluice.address("web");
+    let (mut client, status, _) = Client::ask(way, &address, "/chat/chat", &[]);
+    assert_eq!(status, if way == Way::Old { 101 } else { 200 });
+    for payload in [&b"hello"[..], &large()[..300_000]] {
+        client.send_frame(Opcode::Binary, More::No, payload);
+        assert!(client.read_frame().payload == payload, "{} bytes", payload.len());
+    }
+    client.send_frame(Opcode::Close, More::No, b"\x03\xE8bye");
+    assert_eq!(client.read_frame().opcode, Opcode::Close);
+    client.finish();
+    assert_eq!(client.read_to_end(), (Vec::new(), Ended::Well));
 }

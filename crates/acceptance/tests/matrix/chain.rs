@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sluice_acceptance::tls::made;
+use sluice_acceptance::websocket;
 use sluice_testkit::{After, Exchange, Gate, Origin, Received, Scratch, Sluice, behaviour};
 
 /// How two neighbours speak.
@@ -162,6 +163,7 @@ fn origin(name: &'static str, gates: &Gates) -> Origin {
             "silent" | "slow" => {
                 behaviour::gated(gates.silent.clone(), behaviour::fixed(200, name))(exchange)
             }
+            "chat" => websocket::echo(exchange),
             "events" => events(exchange, &gates.events),
             _ => behaviour::echo(exchange),
         }
@@ -229,6 +231,7 @@ const UPSTREAMS: &[(&str, &str)] = &[
     ("again", "retry = { on = \"503\" }\n"),
     ("nobody", ""),
     ("counted", ""),
+    ("chat", ""),
     (
         "well",
         "panic = \"off\"\nhealth = { path = \"/name\", interval = \"50ms\", initial = \"unhealthy\" }\n",
@@ -460,7 +463,12 @@ fn near(down: Leg, up: Leg, folder: &Scratch, servers: &[String; 2]) -> String {
             "nobody" => "\"127.0.0.1:1\"".to_owned(),
             _ => format!("\"{one}\""),
         };
-        text += &format!("[upstream.{name}]\nservers = [{servers}]\n{}{more}", up.upstream(folder));
+        let mut spoken = up.upstream(folder);
+        if *name == "chat" {
+            // Where there is a choice, tunnels get connections of HTTP/1.1.
+            spoken = spoken.replace("negotiate", "http2");
+        }
+        text += &format!("[upstream.{name}]\nservers = [{servers}]\n{spoken}{more}");
         if !["one", "two"].contains(name) {
             text += &format!(
                 "[[route]]\nname = \"{name}\"\npath = \"/{name}/*\"\nproxy = \"{name}\"\n"
