@@ -15,7 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use chain::{Chain, Leg, Length, Security, Version, large};
 use sluice_acceptance::websocket::{Client, Ended, More, Opcode, Way};
-use sluice_acceptance::{eventually, metric};
+use sluice_acceptance::{eventually, metric, passing};
+use sluice_testkit::Sluice;
 
 /// Looks at one thing the gateway does.
 type Feature = fn(&Chain);
@@ -386,13 +387,18 @@ fn events(chain: &Chain) {
     assert_eq!((reply.status(), reply.fields("content-type")), (200, vec!["text/event-stream"]));
 }
 
-/// curl opens none; the client that does speaks no TLS, so that encryption is with origins alone.
+/// curl opens none, and the client that does speaks no TLS: another gateway does so for it.
 fn tunnels(chain: &Chain) {
-    if chain.down.security == Security::Tls {
-        return;
-    }
-    let way = if chain.down.version == Version::Http1 { Way::Old } else { Way::New };
+    let (way, protocol) = match chain.down.version {
+        Version::Http1 => (Way::Old, "http1"),
+        Version::Http2 => (Way::New, "http2"),
+    };
     let address = chain.sluice.address("web");
+    let encrypting = (chain.down.security == Security::Tls).then(|| {
+        let tls = "tls = { verify = \"none\", server_name = \"a.example\" }";
+        Sluice::start(&passing("", &address, &format!("protocol = \"{protocol}\"\n{tls}")))
+    });
+    let address = encrypting.as_ref().map_or(address, |gateway| gateway.address("web"));
     let (mut client, status, _) = Client::ask(way, &address, "/chat/chat", &[]);
     assert_eq!(status, if way == Way::Old { 101 } else { 200 });
     for payload in [&b"hello"[..], &large()[..300_000]] {
@@ -403,4 +409,8 @@ fn tunnels(chain: &Chain) {
     assert_eq!(client.read_frame().opcode, Opcode::Close);
     client.finish();
     assert_eq!(client.read_to_end(), (Vec::new(), Ended::Well));
+    drop(client);
+    if let Some(gateway) = encrypting {
+        gateway.stop();
+    }
 }
