@@ -58,6 +58,8 @@ struct State {
     /// Opens when the mode ends, for those who hang.
     over: Gate,
     flaps: u64,
+    /// Requests for which it was decided what becomes of them.
+    decided: u64,
 }
 
 /// The next loopback address. Clients' own ports are on 127.0.0.1, so nobody takes a port here while
@@ -74,7 +76,7 @@ impl FaultOrigin {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let [process, _] = std::process::id().to_be_bytes()[2..] else { unreachable!("two bytes") };
         let place = format!("127.{}.{}.{}:0", 64 + process / 2, number / 250, 1 + number % 250);
-        let state = State { mode: Mode::Good, over: Gate::new(), flaps: 0 };
+        let state = State { mode: Mode::Good, over: Gate::new(), flaps: 0, decided: 0 };
         let shared = Arc::new(Shared { state: Mutex::new(state) });
         let origin = listen(&place, name, &shared);
         let address = origin.address().to_owned();
@@ -141,6 +143,7 @@ impl Shared {
 
     fn mode(&self) -> (Mode, Gate) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.decided += 1;
         let mode = match state.mode {
             Mode::Flapping => {
                 state.flaps += 1;
@@ -250,7 +253,8 @@ mod tests {
         origin.set(Mode::Hang);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| ask(&origin));
-            while origin.take_requests() == 0 {
+            // One that has only come in may still be answered as the next mode says.
+            while origin.shared.state.lock().unwrap().decided == 0 {
                 std::thread::yield_now();
             }
             origin.set(Mode::Good);
