@@ -200,7 +200,10 @@ fn a_client_that_leaves_its_answer_gives_its_permit_back() {
     let gate = Gate::new();
     let origin = held(&gate);
     let sluice = limited(&origin, "{ limit = 1 }");
-    sent(&sluice, LIMITED).reset();
+    let leaving = sent(&sluice, LIMITED);
+    // Nothing is under way before it has been taken, either.
+    assert!(origin.wait_for_requests(1));
+    leaving.reset();
     assert!(eventually(|| gauge(&sluice, "active_requests") == 0));
     let mut next = sent(&sluice, LIMITED);
     gate.open();
