@@ -16,6 +16,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("conn", &["message", "net", "wire"]),
     ("upstream", &["message", "meter", "net", "wire", "conn"]),
     ("load", &["message", "net", "wire"]),
+    // What filters decide; it asks no socket and no clock, times come as arguments.
+    ("filters", &["message"]),
     ("engine", &["message", "meter", "net", "wire", "route", "conn", "upstream"]),
     (
         "control",

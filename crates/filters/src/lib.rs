@@ -1,0 +1,11 @@
+//! What filters decide: whom to let through, and what to make of a request.
+//!
+//! Nothing here touches a socket, a file or a clock: contents of files and the time come as arguments.
+
+mod network_set;
+mod recent;
+mod secret;
+
+pub use network_set::{ListFlaw, NetworkSet};
+pub use recent::Recent;
+pub use secret::Secret;
