@@ -2,6 +2,7 @@
 //!
 //! Nothing here touches a socket, a file or a clock: contents of files and the time come as arguments.
 
+pub mod jwt;
 mod network_set;
 mod recent;
 mod secret;
