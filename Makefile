@@ -8,6 +8,9 @@ STEP := .ci/step
 # Tools of the tests that no package of the system holds.
 TOOLS := $(TARGET)/tools
 H2SPEC := github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
+# A server that returns messages, made to be judged by Autobahn's cases; and what runs those cases.
+ECHO := github.com/gorilla/websocket/examples/autobahn@v1.5.3
+KOSOKU := kosoku==0.1.0
 GRPC := google.golang.org/grpc/interop/client@v1.85.0 google.golang.org/grpc/interop/server@v1.85.0
 SUITES := gate tls http2 gateway-go silly pingap infini
 
@@ -31,8 +34,9 @@ run: release
 test:
 	@$(STEP) "tools" .ci/tools nginx:nginx haproxy:haproxy wrk:wrk h2load:nghttp2-client nghttp:nghttp2-client \
 		redis-server:redis-server valgrind:valgrind strace:strace curl:curl openssl:openssl chromium:chromium \
-		go:golang-go
-	@$(STEP) "tools written in Go" .ci/go-tools $(abspath $(TOOLS)) $(H2SPEC) $(GRPC)
+		go:golang-go pip3:python3-pip
+	@$(STEP) "tools written in Go" .ci/go-tools $(abspath $(TOOLS)) $(H2SPEC) $(GRPC) $(ECHO)
+	@$(STEP) "tools written in Python" .ci/python-tools $(abspath $(TOOLS)) $(KOSOKU)
 	@$(STEP) "format" $(CARGO) fmt --all --check
 	@$(STEP) "clippy" $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@$(STEP) "xtask" $(MAKE) --no-print-directory xtask

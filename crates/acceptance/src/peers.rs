@@ -1,4 +1,4 @@
-//! Foreign servers on free ports: nginx, HAProxy and redis-server, as far as tests need them.
+//! Foreign servers on free ports, as far as tests need them: nginx, HAProxy, redis-server and one of WebSocket.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -126,6 +126,17 @@ pub fn redis() -> Peer {
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"]);
         command.arg("--dir").arg(scratch.path());
+        command
+    })
+}
+
+/// A server that returns every message of WebSocket, strictly, by Go's gorilla/websocket; compressed if
+/// the client offers that. It answers on the path `/m`.
+#[must_use]
+pub fn websocket() -> Peer {
+    Peer::start(|_, address| {
+        let mut command = Command::new("autobahn");
+        command.args(["-addr", address]);
         command
     })
 }
