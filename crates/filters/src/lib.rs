@@ -4,6 +4,7 @@
 
 pub mod jwt;
 mod network_set;
+pub mod password;
 mod recent;
 mod secret;
 
