@@ -3,16 +3,18 @@
 mod generator;
 mod load;
 mod measure;
+mod options;
 mod peers;
 mod report;
 mod secure;
 mod server;
 mod upstreams;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use load::{Run, Shape};
 use measure::Spread;
+use options::{Defaults, Options};
 use peers::{Bench, Kinds, Peer, Role};
 use report::Row;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -42,67 +44,20 @@ usage: cargo xtask bench [OPTION ...]      the servers
   --no-write       leave bench/RESULTS.md alone
 ";
 
-/// What to measure and how long.
-#[derive(Debug)]
-struct Options {
-    only: Option<Vec<String>>,
-    rounds: usize,
-    seconds: u64,
-    connections: usize,
-    sluice: PathBuf,
-    write: bool,
-}
-
-impl Options {
-    fn parse(root: &Path, arguments: &[String]) -> Result<Self, String> {
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-        let sluice = std::env::var_os("SLUICE_BIN").map(PathBuf::from);
-        let mut options = Self {
-            only: None,
-            rounds: 5,
-            seconds: 3,
-            connections: 8_000,
-            sluice: sluice.unwrap_or(target.join("release/sluice")),
-            write: true,
-        };
-        let mut rest = arguments.iter();
-        while let Some(name) = rest.next() {
-            if name == "--no-write" {
-                options.write = false;
-                continue;
-            }
-            let value = rest.next().ok_or(USAGE)?;
-            let number = || value.parse::<usize>().map_err(|_| format!("{name}: {value}"));
-            match name.as_str() {
-                "--only" => options.only = Some(value.split(',').map(String::from).collect()),
-                "--rounds" => options.rounds = number()?.max(1),
-                "--seconds" => options.seconds = number()?.max(1) as u64,
-                "--connections" => options.connections = number()?.max(1),
-                "--sluice" => options.sluice = PathBuf::from(value),
-                _ => return Err(USAGE.to_owned()),
-            }
-        }
-        Ok(options)
-    }
-
-    fn wants(&self, part: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.iter().any(|name| name == part))
-    }
-}
+const DEFAULTS: Defaults =
+    Defaults { usage: USAGE, rounds: 5, seconds: 3, own: ("--connections", 8_000, 1) };
 
 type Part = fn(&Bench, &Options) -> Result<Vec<Row>, String>;
 
 /// Runs the measurements, prints the table and writes the page.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
+    let sluice = options::sluice(root);
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        Some(("load", rest)) => {
-            return generator::run(root, Options::parse(root, &[])?.sluice, rest);
-        }
-        Some(("tls", rest)) => return secure::run(root, Options::parse(root, &[])?.sluice, rest),
+        Some(("load", rest)) => return generator::run(root, sluice, rest),
+        Some(("tls", rest)) => return secure::run(root, sluice, rest),
         _ => {}
     }
-    let options = Options::parse(root, arguments)?;
+    let options = Options::parse(&DEFAULTS, sluice, arguments)?;
     let mut bench = Bench::new(root, options.sluice.clone())?;
     raise_descriptor_limit();
     let mut rows = Vec::new();
@@ -137,7 +92,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
 }
 
 fn how(options: &Options) -> Vec<String> {
-    let Options { rounds, seconds, connections, .. } = options;
+    let Options { rounds, seconds, own: connections, .. } = options;
     vec![
         "every server with one worker, access log off, kept-alive connections on both sides; Sluice with metrics on"
             .to_owned(),
@@ -149,7 +104,7 @@ fn how(options: &Options) -> Vec<String> {
 
 /// The gate of the tests: instruction counts alone, since they are the same on a busy machine.
 pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
-    let options = Options::parse(root, arguments)?;
+    let options = Options::parse(&DEFAULTS, options::sluice(root), arguments)?;
     let mut bench = Bench::new(root, options.sluice)?;
     if !bench.peers.contains(&Peer::Sluice) {
         return Err(format!("{} is not there", bench.sluice.display()));
@@ -310,10 +265,10 @@ fn pipelined(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
 }
 
 fn memory(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
-    let what = format!("KiB per idle kept-alive connection ({})", options.connections);
+    let what = format!("KiB per idle kept-alive connection ({})", options.own);
     let mut row = Row::new(&what, &format!("at most {MEMORY}"));
     for peer in &bench.peers {
-        let figure = measure::memory(bench, *peer, options.connections)?;
+        let figure = measure::memory(bench, *peer, options.own)?;
         row.figures[column(*peer)] = format!("{figure:.2}");
         if *peer == Peer::Sluice {
             row.reached = Some(figure <= MEMORY);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::measure::{Spread, spread};
+use super::options::{Defaults, Options};
 use super::peers::{Bench, Peer, Role};
 use super::report::{self, Row, Side};
 use super::server::{Server, Under};
@@ -47,39 +48,8 @@ usage: cargo xtask bench load [OPTION ...]
 /// The title of the section this writes.
 const TITLE: &str = "The load generator";
 
-#[derive(Debug)]
-struct Options {
-    only: Option<Vec<String>>,
-    rounds: usize,
-    seconds: u64,
-    long: u64,
-    sluice: PathBuf,
-    write: bool,
-}
-
-impl Options {
-    fn parse(sluice: PathBuf, arguments: &[String]) -> Result<Self, String> {
-        let mut options = Self { only: None, rounds: 5, seconds: 3, long: 60, sluice, write: true };
-        let mut rest = arguments.iter();
-        while let Some(name) = rest.next() {
-            if name == "--no-write" {
-                options.write = false;
-                continue;
-            }
-            let value = rest.next().ok_or(USAGE)?;
-            let number = || value.parse::<u64>().map_err(|_| format!("{name}: {value}"));
-            match name.as_str() {
-                "--only" => options.only = Some(value.split(',').map(String::from).collect()),
-                "--rounds" => options.rounds = number()?.max(1) as usize,
-                "--seconds" => options.seconds = number()?.max(1),
-                "--long" => options.long = number()?.max(SETTLED + 1),
-                "--sluice" => options.sluice = PathBuf::from(value),
-                _ => return Err(USAGE.to_owned()),
-            }
-        }
-        Ok(options)
-    }
-}
+const DEFAULTS: Defaults =
+    Defaults { usage: USAGE, rounds: 5, seconds: 3, own: ("--long", 60, SETTLED as usize + 1) };
 
 /// A line of the table with a figure of ours and one of wrk.
 fn row(what: &str, target: &str, (ours, wrk): (String, String)) -> Row {
@@ -103,7 +73,7 @@ type Part = fn(&Bench, &Options) -> Result<Vec<Row>, String>;
 
 /// Runs the measurements, prints the table and writes its section.
 pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), String> {
-    let options = Options::parse(sluice, arguments)?;
+    let options = Options::parse(&DEFAULTS, sluice, arguments)?;
     let bench = Bench::new(root, options.sluice.clone())?;
     super::raise_descriptor_limit();
     let machine = Machine::now();
@@ -116,8 +86,7 @@ pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), Str
         ("memory", memory),
     ];
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
-    let wanted = |name: &str| options.only.as_ref().is_none_or(|it| it.iter().any(|n| n == name));
-    for (name, part) in parts.into_iter().filter(|(name, _)| wanted(name)) {
+    for (name, part) in parts.into_iter().filter(|(name, _)| options.wants(name)) {
         eprintln!("{name} ...");
         match part(&bench, &options) {
             Ok(measured) => rows.extend(measured),
@@ -143,7 +112,7 @@ pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), Str
 }
 
 fn how(options: &Options) -> Vec<String> {
-    let Options { rounds, seconds, long, .. } = options;
+    let Options { rounds, seconds, own: long, .. } = options;
     vec![
         "both clients with one thread and 100 connections against the same server, which has one worker and answers 13 bytes"
             .to_owned(),
@@ -377,7 +346,7 @@ fn memory(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
         let load = Load {
             url: &url,
             connections: 100,
-            seconds: options.long + 2,
+            seconds: options.own as u64 + 2,
             cpu: None,
             priority: Priority::Shared,
         };
@@ -387,13 +356,13 @@ fn memory(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
             std::thread::sleep(Duration::from_secs(seconds).saturating_sub(start.elapsed()));
             running.resident()
         };
-        let (early, late) = (at(SETTLED)?, at(options.long)?);
+        let (early, late) = (at(SETTLED)?, at(options.own as u64)?);
         faultless(running.finish()?, client)?;
         Ok((late - early, late))
     };
     let (ours, wrk) = (grown(Client::Sluice)?, grown(Client::Wrk)?);
     let show = |(growth, size): (f64, f64)| format!("{growth:.0} (to {size:.0})");
-    let what = format!("KiB the resident size grows by from {SETTLED} s to {} s", options.long);
+    let what = format!("KiB the resident size grows by from {SETTLED} s to {} s", options.own);
     let target = format!("less than {GROWTH}");
     Ok(vec![judged(row(&what, &target, (show(ours), show(wrk))), ours.0 < GROWTH)])
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::generator::client::{Client, Load, Priority, Running};
 use super::load::Run;
 use super::measure::{Rounds, Spread};
+use super::options::{Defaults, Options};
 use super::peers::{Bench, Peer, Ports, Role, free_port};
 use super::report::{self, Row, Side};
 use super::server::{Server, Under};
@@ -24,40 +25,8 @@ usage: cargo xtask bench tls [OPTION ...]
 /// The title of the section this writes.
 const TITLE: &str = "TLS and HTTP/2";
 
-#[derive(Debug)]
-struct Options {
-    only: Option<Vec<String>>,
-    rounds: usize,
-    seconds: u64,
-    connections: usize,
-    sluice: PathBuf,
-    write: bool,
-}
-
-impl Options {
-    fn parse(sluice: PathBuf, arguments: &[String]) -> Result<Self, String> {
-        let (only, write) = (None, true);
-        let mut options = Self { only, rounds: 7, seconds: 2, connections: 10_000, sluice, write };
-        let mut rest = arguments.iter();
-        while let Some(name) = rest.next() {
-            if name == "--no-write" {
-                options.write = false;
-                continue;
-            }
-            let value = rest.next().ok_or(USAGE)?;
-            let number = || value.parse::<usize>().map_err(|_| format!("{name}: {value}"));
-            match name.as_str() {
-                "--only" => options.only = Some(value.split(',').map(String::from).collect()),
-                "--rounds" => options.rounds = number()?.max(1),
-                "--seconds" => options.seconds = number()?.max(1) as u64,
-                "--connections" => options.connections = number()?.max(200),
-                "--sluice" => options.sluice = PathBuf::from(value),
-                _ => return Err(USAGE.to_owned()),
-            }
-        }
-        Ok(options)
-    }
-}
+const DEFAULTS: Defaults =
+    Defaults { usage: USAGE, rounds: 7, seconds: 2, own: ("--connections", 10_000, 200) };
 
 /// Whether more or less is better.
 #[derive(Clone, Copy, Debug)]
@@ -174,7 +143,7 @@ const MEMORY: f64 = 1.0;
 
 /// Runs the measurements, prints the table and writes its section.
 pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), String> {
-    let options = Options::parse(sluice, arguments)?;
+    let options = Options::parse(&DEFAULTS, sluice, arguments)?;
     let mut bench = Bench::new(root, options.sluice.clone())?;
     if bench.version(Peer::H2o).is_some() {
         bench.peers.push(Peer::H2o);
@@ -182,16 +151,15 @@ pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), Str
         bench.missing.push("h2o is not there and was left out".to_owned());
     }
     raise_descriptor_limit();
-    let wanted = |name: &str| options.only.as_ref().is_none_or(|it| it.iter().any(|n| n == name));
     let mut rows = Vec::new();
-    for case in CASES.iter().filter(|case| wanted(case.name)) {
+    for case in CASES.iter().filter(|case| options.wants(case.name)) {
         eprintln!("{} ...", case.what);
         match measure(&mut bench, case, &options) {
             Ok(measured) => rows.extend(measured),
             Err(why) => left_out(&mut bench, case.what, &why),
         }
     }
-    if wanted("memory") {
+    if options.wants("memory") {
         eprintln!("memory ...");
         rows.push(memory(&mut bench, &options));
     }
@@ -209,7 +177,7 @@ pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), Str
 }
 
 fn how(options: &Options) -> Vec<String> {
-    let Options { rounds, seconds, connections, .. } = options;
+    let Options { rounds, seconds, own: connections, .. } = options;
     vec![
         format!("load by `sluice bench` with one thread, {rounds} rounds of {seconds} s, servers in turn; medians, spread in brackets; server on one CPU, load and origin on another"),
         "CPU time: user and system time of all threads and children of the server".to_owned(),
@@ -326,11 +294,11 @@ fn lines(case: &Case, rounds: &Rounds) -> Vec<Row> {
 
 /// Growth of the resident size per idle TLS connection, in KiB.
 fn memory(bench: &mut Bench, options: &Options) -> Row {
-    let what = format!("KiB per idle TLS connection ({})", options.connections);
+    let what = format!("KiB per idle TLS connection ({})", options.own);
     let mut row = Row::new(&what, "not above nginx");
     let mut figures = [None; 4];
     for peer in bench.peers.clone() {
-        match idle(bench, peer, options.connections) {
+        match idle(bench, peer, options.own) {
             Ok(figure) => {
                 figures[column(peer)] = Some(figure);
                 row.figures[column(peer)] = format!("{figure:.2}");

@@ -6,10 +6,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::load::{Run, Shape};
+use super::options::Options;
 use super::peers::{Bench, Group, Peer, Role, Rule};
 use super::report::Row;
 use super::server::{Server, Under};
-use super::{Options, column, load_cpu, measure, shown};
+use super::{column, load_cpu, measure, shown};
 
 /// What a slow server takes for an answer.
 const SLOW: Duration = Duration::from_secs(1);
