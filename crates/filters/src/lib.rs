@@ -6,8 +6,11 @@ pub mod jwt;
 mod network_set;
 pub mod password;
 mod recent;
+mod sealed;
 mod secret;
+pub mod signature;
 
 pub use network_set::{ListFlaw, NetworkSet};
 pub use recent::Recent;
+pub use sealed::{Opened, SealedBy, Sealer, SealerFlaw};
 pub use secret::Secret;
