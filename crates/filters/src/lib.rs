@@ -2,15 +2,21 @@
 //!
 //! Nothing here touches a socket, a file or a clock: contents of files and the time come as arguments.
 
+mod hosts;
 pub mod jwt;
 mod network_set;
 pub mod password;
+mod patterns;
+mod places;
 mod recent;
 mod sealed;
 mod secret;
 pub mod signature;
 
+pub use hosts::{Hosts, authority_of, host_of, without_port};
 pub use network_set::{ListFlaw, NetworkSet};
+pub use patterns::Patterns;
+pub use places::{Place, Places};
 pub use recent::Recent;
 pub use sealed::{Opened, SealedBy, Sealer, SealerFlaw};
 pub use secret::Secret;
