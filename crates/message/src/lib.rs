@@ -3,6 +3,7 @@
 //! A head is kept as the bytes of its field lines plus spans into them: nothing is copied per field,
 //! unchanged lines are forwarded as they stand, and a recycled head allocates nothing.
 
+mod addresses;
 mod fault;
 mod field;
 mod fields;
@@ -14,6 +15,7 @@ mod request;
 mod response;
 mod span;
 
+pub use addresses::AddressRanges;
 pub use fault::{Fault, FaultKind, Retry, Side, Syntax};
 pub use field::FieldId;
 pub use fields::{Field, Fields, SpaceExhausted};

@@ -2,13 +2,12 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use regex::bytes::Regex;
 use sluice_message::pair::{cookie_pairs, decoded, is_encoded, query_pairs, unquoted};
-use sluice_message::{FieldId, RequestHead};
+use sluice_message::{AddressRanges, FieldId, RequestHead};
 
-use crate::client::Clients;
 use crate::method::is_token;
-
 use crate::path::regex;
 use crate::spec::{RouteSpec, ValueSpec};
 
@@ -21,7 +20,7 @@ pub(crate) struct Further {
     headers: Box<[Named]>,
     queries: Box<[Named]>,
     cookies: Box<[Named]>,
-    clients: Option<Clients>,
+    clients: Option<AddressRanges>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +49,7 @@ impl Further {
             headers: tests(&spec.headers)?,
             queries: tests(&spec.queries)?,
             cookies: tests(&spec.cookies)?,
-            clients: (!spec.clients.is_empty()).then(|| Clients::of(&spec.clients)),
+            clients: (!spec.clients.is_empty()).then(|| addresses(&spec.clients)),
         }))
     }
 
@@ -61,6 +60,10 @@ impl Further {
             && self.queries.iter().all(|(name, test)| query_holds(head.query(), name, test))
             && self.cookies.iter().all(|(name, test)| cookie_holds(head, name, test))
     }
+}
+
+fn addresses(networks: &[IpNet]) -> AddressRanges {
+    AddressRanges::of(networks.iter().map(|network| (network.network(), network.broadcast())))
 }
 
 fn tests(specs: &[(String, ValueSpec)]) -> Result<Box<[Named]>, String> {

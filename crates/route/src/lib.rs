@@ -5,7 +5,6 @@
 //! a host exact path before template before longer prefix before regular expression, among equals the
 //! order of the configuration. What a request costs does not depend on how many routes there are.
 
-mod client;
 mod compile;
 mod condition;
 mod host;

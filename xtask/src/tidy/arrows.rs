@@ -13,6 +13,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("net", &[]),
     ("wire", &["message"]),
     ("route", &["message"]),
+    ("expression", &["message"]),
     ("conn", &["message", "net", "wire"]),
     ("upstream", &["message", "meter", "net", "wire", "conn"]),
     ("load", &["message", "net", "wire"]),

@@ -1,0 +1,165 @@
+//! Templates: texts with values of the exchange in braces.
+
+use crate::field_value::clean_field_value;
+use crate::needs::Needs;
+use crate::operand::Value;
+use crate::parser::{Parser, check_length};
+use crate::problem::ExpressionProblem;
+use crate::scope::Scope;
+use crate::subject::Subject;
+use crate::truth::Truth;
+use crate::value::Text;
+
+/// Bytes that a template may become.
+const MAX_RENDERED: usize = 16 * 1024;
+
+/// A compiled template such as `{client.ip} via {lower(request.host)}`.
+#[derive(Clone, Debug)]
+pub struct Template {
+    parts: Box<[Part]>,
+    needs: Needs,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Literal(Box<[u8]>),
+    Text(Text),
+    /// Written as `true` or `false`.
+    Truth(Truth),
+}
+
+/// Whether all that a template names was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rendered {
+    /// All of it.
+    Complete,
+    /// Something was absent; nothing stands in its place.
+    WithGaps,
+}
+
+/// A template became longer than 16 KiB; what was written of it was taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl Template {
+    /// Compiles a text; `{{` and `}}` stand for braces.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and where: a brace without its other half, and whatever may be wrong with
+    /// what stands in braces (see [`crate::Condition::compile`]).
+    pub fn compile(text: &str, scope: &Scope) -> Result<Self, ExpressionProblem> {
+        check_length(text)?;
+        let mut parts = Vec::new();
+        let mut needs = Needs::default();
+        let mut literal = String::new();
+        let mut at = 0;
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            let plain = rest.find(['{', '}']).unwrap_or(rest.len());
+            literal.push_str(rest.get(..plain).unwrap_or_default());
+            at += plain;
+            match rest.as_bytes().get(plain..) {
+                None | Some([]) => break,
+                Some([b'{', b'{', ..]) => literal.push('{'),
+                Some([b'}', b'}', ..]) => literal.push('}'),
+                Some([b'{', ..]) => {
+                    let mut parser = Parser::new(text, at + 1, scope)?;
+                    let (operand, behind) = parser.placeholder()?;
+                    needs = needs.and(parser.needs());
+                    let part = match operand.value {
+                        Value::Truth(truth) => Part::Truth(truth),
+                        _ => Part::Text(operand.into_text()?),
+                    };
+                    push_literal(&mut parts, &mut literal);
+                    parts.push(part);
+                    at = behind;
+                    continue;
+                }
+                Some(_) => {
+                    return Err(ExpressionProblem::new("this } closes nothing", at..at + 1)
+                        .with_help("write }} for a brace"));
+                }
+            }
+            at += 2;
+        }
+        push_literal(&mut parts, &mut literal);
+        Ok(Self { parts: parts.into(), needs })
+    }
+
+    /// What it reads.
+    #[must_use]
+    pub const fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    /// The text, if it is the same for every subject.
+    #[must_use]
+    pub fn as_constant(&self) -> Option<&[u8]> {
+        match &*self.parts {
+            [] => Some(b""),
+            [Part::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Appends what it becomes for this subject, byte for byte: it may hold whatever a client sent.
+    ///
+    /// # Errors
+    /// [`TooLong`]; nothing is appended then.
+    pub fn render<S: Subject + ?Sized>(
+        &self,
+        subject: &S,
+        out: &mut Vec<u8>,
+    ) -> Result<Rendered, TooLong> {
+        let start = out.len();
+        let mut rendered = Rendered::Complete;
+        for part in &self.parts {
+            let literal = |text: &[u8], out: &mut Vec<u8>| {
+                let fits = out.len() - start + text.len() <= MAX_RENDERED;
+                if fits {
+                    out.extend_from_slice(text);
+                }
+                fits
+            };
+            let fits = match part {
+                Part::Literal(text) => literal(text, out),
+                Part::Truth(truth) => {
+                    literal(if truth.holds(subject) { b"true" } else { b"false" }, out)
+                }
+                Part::Text(text) => match text.read(subject) {
+                    Some(text) => literal(&text, out),
+                    None => {
+                        rendered = Rendered::WithGaps;
+                        true
+                    }
+                },
+            };
+            if !fits {
+                out.truncate(start);
+                return Err(TooLong);
+            }
+        }
+        Ok(rendered)
+    }
+
+    /// Appends what it becomes for this subject as the value of a field, which no control character can end
+    /// (see [`clean_field_value`]).
+    ///
+    /// # Errors
+    /// [`TooLong`]; nothing is appended then.
+    pub fn render_field_value<S: Subject + ?Sized>(
+        &self,
+        subject: &S,
+        out: &mut Vec<u8>,
+    ) -> Result<Rendered, TooLong> {
+        let start = out.len();
+        let rendered = self.render(subject, out)?;
+        clean_field_value(out, start);
+        Ok(rendered)
+    }
+}
+
+fn push_literal(parts: &mut Vec<Part>, literal: &mut String) {
+    if !literal.is_empty() {
+        parts.push(Part::Literal(std::mem::take(literal).into_bytes().into()));
+    }
+}
