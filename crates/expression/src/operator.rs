@@ -53,6 +53,7 @@ pub(crate) enum Relation {
 }
 
 impl Relation {
+    #[inline]
     pub(crate) fn holds(self, left: &[u8], right: &[u8]) -> bool {
         match self {
             Self::Compared(Comparison::Equal) => left == right,

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use sluice_message::pair::{cookies, decoded, is_encoded, query_pairs};
-use sluice_message::{BodyLength, Fields, RequestHead, Version};
+use sluice_message::{BodyLength, RequestHead, Version};
 
 use crate::decimal::{parse_decimal, push_decimal};
 use crate::moment::date;
 use crate::share::share;
 use crate::subject::{Subject, Word};
-use crate::value::{Address, FieldName, HeadPart, Number, Text};
+use crate::value::{Address, HeadPart, Number, Text};
 
 impl Text {
     /// The text, if it is there; lines of a header are joined.
@@ -51,9 +51,9 @@ impl Text {
         holds: &mut dyn FnMut(&[u8]) -> bool,
     ) -> bool {
         match self {
-            Self::Header(name) => any_of(name, &subject.request().fields, holds),
+            Self::Header(name) => name.any(&subject.request().fields, holds),
             Self::ResponseHeader(name) => {
-                subject.response().is_some_and(|head| any_of(name, &head.fields, holds))
+                subject.response().is_some_and(|head| name.any(&head.fields, holds))
             }
             Self::Parameter(name) => parameters(subject.request(), name).any(|value| holds(&value)),
             Self::Cookie(name) => cookies(subject.request(), name).any(holds),
@@ -85,10 +85,6 @@ impl Text {
     }
 }
 
-fn any_of(name: &FieldName, fields: &Fields, holds: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-    name.values(fields).any(holds)
-}
-
 /// Lines of one field as one (RFC 9110, 5.3).
 fn joined<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, [u8]>> {
     let first = values.next()?;
@@ -118,7 +114,9 @@ fn parameters<'a>(
 }
 
 impl HeadPart {
-    fn read(self, head: &RequestHead) -> Option<Cow<'_, [u8]>> {
+    /// The text, if it is there.
+    #[inline]
+    pub(crate) fn read(self, head: &RequestHead) -> Option<Cow<'_, [u8]>> {
         let text = match self {
             Self::Method => head.method_text(),
             Self::Path => head.path(),

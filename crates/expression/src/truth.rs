@@ -63,7 +63,10 @@ impl Truth {
             Self::Present(text) => text.is_present(subject),
             Self::Word(word) => subject.word(*word).is_some_and(|text| *text == *b"true"),
             Self::Ruled(Text::Header(name), rule) => {
-                name.values(&subject.request().fields).any(|value| rule.holds(value))
+                name.any(&subject.request().fields, |value| rule.holds(value))
+            }
+            Self::Ruled(Text::Head(part), rule) => {
+                part.read(subject.request()).is_some_and(|value| rule.holds(&value))
             }
             Self::Ruled(text, rule) => text.any(subject, &mut |value| rule.holds(value)),
             Self::Related(left, relation, right) => right
