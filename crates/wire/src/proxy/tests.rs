@@ -63,6 +63,7 @@ fn lines_that_break_the_rules_are_refused() {
         ("PROXY tcp4 1.1.1.1 2.2.2.2 1 2\r\n", E::Line),
         ("PROXY TCP5 1.1.1.1 2.2.2.2 1 2\r\n", E::Line),
         ("PROXY UNKNOWNS\r\n", E::Line),
+        ("PROXY UNKNOWN a\nb\r\n", E::Line),
         ("PROXY TCP4 1.1.1.1 2.2.2.2 1\r\n", E::Line),
         ("PROXY TCP4 1.1.1.1 2.2.2.2 1 2 \r\n", E::Line),
         ("PROXY TCP4 1.1.1.1 2.2.2.2 1 2 3\r\n", E::Line),

@@ -14,15 +14,14 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
         return Err(HeaderError::Missing);
     }
     let line = bytes.get(..LINE).unwrap_or(bytes);
-    let Some(end) = line.iter().position(|byte| *byte == b'\r') else {
-        // A line feed without a carriage return ends nothing, and is in no address.
-        let broken = line.contains(&b'\n');
-        return match (broken, line.len() < LINE) {
-            (true, _) => Err(HeaderError::Line),
-            (false, true) => Ok(None),
-            (false, false) => Err(HeaderError::TooLong),
-        };
+    let Some(end) = line.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
+        return if line.len() < LINE { Ok(None) } else { Err(HeaderError::TooLong) };
     };
+    // A line feed without a carriage return ends nothing, and is in no address; nor is one skipped with
+    // what is ignored, or the verdict would depend on how much came at once.
+    if line.get(end) == Some(&b'\n') {
+        return Err(HeaderError::Line);
+    }
     match line.get(end + 1) {
         None if line.len() < LINE => return Ok(None),
         None => return Err(HeaderError::TooLong),
