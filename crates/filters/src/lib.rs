@@ -9,6 +9,7 @@ pub mod password;
 mod patterns;
 mod places;
 mod recent;
+pub mod replace;
 mod sealed;
 mod secret;
 pub mod signature;
