@@ -110,30 +110,47 @@ impl Template {
         subject: &S,
         out: &mut Vec<u8>,
     ) -> Result<Rendered, TooLong> {
+        self.render_escaped(subject, |value, out| out.extend_from_slice(value), out)
+    }
+
+    /// Appends what it becomes for this subject, with every value written by `escape`; what stands outside of
+    /// braces is written as it is. `escape` is to write no more than a few times what it is given.
+    ///
+    /// # Errors
+    /// [`TooLong`]; nothing is appended then.
+    pub fn render_escaped<S: Subject + ?Sized>(
+        &self,
+        subject: &S,
+        escape: impl Fn(&[u8], &mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) -> Result<Rendered, TooLong> {
         let start = out.len();
         let mut rendered = Rendered::Complete;
         for part in &self.parts {
-            let literal = |text: &[u8], out: &mut Vec<u8>| {
-                let fits = out.len() - start + text.len() <= MAX_RENDERED;
-                if fits {
+            let before = out.len();
+            let length = match part {
+                Part::Literal(text) => {
                     out.extend_from_slice(text);
+                    text.len()
                 }
-                fits
-            };
-            let fits = match part {
-                Part::Literal(text) => literal(text, out),
                 Part::Truth(truth) => {
-                    literal(if truth.holds(subject) { b"true" } else { b"false" }, out)
+                    out.extend_from_slice(if truth.holds(subject) { b"true" } else { b"false" });
+                    0
                 }
                 Part::Text(text) => match text.read(subject) {
-                    Some(text) => literal(&text, out),
+                    // Values too long are not even escaped.
+                    Some(value) if value.len() <= MAX_RENDERED => {
+                        escape(&value, out);
+                        0
+                    }
+                    Some(value) => value.len(),
                     None => {
                         rendered = Rendered::WithGaps;
-                        true
+                        0
                     }
                 },
             };
-            if !fits {
+            if before - start + length.max(out.len() - before) > MAX_RENDERED {
                 out.truncate(start);
                 return Err(TooLong);
             }

@@ -13,6 +13,7 @@ pub mod replace;
 mod sealed;
 mod secret;
 pub mod signature;
+mod uuid;
 
 pub use hosts::{Hosts, authority_of, host_of, without_port};
 pub use network_set::{ListFlaw, NetworkSet};
@@ -21,3 +22,4 @@ pub use places::{Place, Places};
 pub use recent::Recent;
 pub use sealed::{Opened, SealedBy, Sealer, SealerFlaw};
 pub use secret::Secret;
+pub use uuid::{UUID_LENGTH, uuid_v7};

@@ -22,6 +22,8 @@ pub use fields::{Field, Fields, SpaceExhausted};
 pub use grpc::{Dialect, GrpcStatus, GrpcStatuses, parse_grpc_timeout, write_grpc_timeout};
 pub use method::Method;
 pub use path::{PathForm, PathProblem, normalize_path};
-pub use request::{BodyLength, Expectation, Persistence, RequestHead, TargetForm, Version};
+pub use request::{
+    BodyLength, Expectation, Persistence, RequestHead, TargetForm, TargetProblem, Version,
+};
 pub use response::ResponseHead;
 pub use span::Span;

@@ -1,6 +1,6 @@
 //! The head of a request, whatever protocol it came by.
 
-use crate::{Fields, Method, Span};
+use crate::{FieldId, Fields, Method, PathForm, PathProblem, SpaceExhausted, Span, normalize_path};
 
 /// Protocol version a message was received in, as far as its meaning depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +97,23 @@ pub struct RequestHead {
     pub fields: Fields,
 }
 
+/// Why a request cannot be given a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetProblem {
+    /// It does not begin with a slash, or holds what no target can (RFC 9112, 3.2.1).
+    Form,
+    /// Its path has no normal form.
+    Path(PathProblem),
+    /// The head is full.
+    Space,
+}
+
+impl From<SpaceExhausted> for TargetProblem {
+    fn from(_: SpaceExhausted) -> Self {
+        Self::Space
+    }
+}
+
 impl RequestHead {
     /// An empty head, to be filled by a decoder.
     #[must_use]
@@ -124,6 +141,46 @@ impl RequestHead {
             expectation: other.expectation,
             fields,
         };
+    }
+
+    /// Asks for another path and query, given in origin form (RFC 9112, 3.2.1): the path is matched in its
+    /// normal form, and forwarded as it is given.
+    ///
+    /// # Errors
+    /// [`TargetProblem`]; nothing has changed then.
+    pub fn set_target(&mut self, target: &[u8]) -> Result<(), TargetProblem> {
+        let allowed = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
+        if target.first() != Some(&b'/') || !target.iter().all(allowed) {
+            return Err(TargetProblem::Form);
+        }
+        let length = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
+        let mut normal = Vec::new();
+        let form = normalize_path(target.get(..length).unwrap_or_default(), &mut normal)
+            .map_err(TargetProblem::Path)?;
+        let whole = self.fields.append(target)?;
+        let path = match form {
+            PathForm::Normal => Span::at(whole.range().start, whole.range().start + length),
+            PathForm::Rewritten => self.fields.append(&normal)?,
+        };
+        let behind = (whole.range().start + length + 1).min(whole.range().end);
+        self.form = TargetForm::Origin;
+        self.target = whole;
+        self.path = path;
+        self.query = Span::at(behind, whole.range().end);
+        Ok(())
+    }
+
+    /// Asks another host: `Host` says so too (RFC 9112, 3.2). The authority has to be valid.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if it does not fit.
+    pub fn set_authority(&mut self, authority: &[u8]) -> Result<(), SpaceExhausted> {
+        self.fields.remove(FieldId::Host);
+        self.fields.push(b"host", authority)?;
+        if let Some(line) = self.fields.lines().last() {
+            self.authority = line.value;
+        }
+        Ok(())
     }
 
     /// Whether content follows.
@@ -203,5 +260,46 @@ mod tests {
             head.authority = head.fields.append(authority.as_bytes()).unwrap();
             assert_eq!(head.host(), host.as_bytes(), "{authority}");
         }
+    }
+    #[test]
+    fn targets_are_changed_whole_or_not_at_all() {
+        let mut head = RequestHead::new();
+        head.set_target(b"/a?b=c?d").unwrap();
+        assert_eq!(
+            (head.target(), head.path(), head.query()),
+            (&b"/a?b=c?d"[..], &b"/a"[..], &b"b=c?d"[..])
+        );
+        head.set_target(b"//x/../%61?").unwrap();
+        assert_eq!(
+            (head.target(), head.path(), head.query()),
+            (&b"//x/../%61?"[..], &b"/a"[..], &b""[..])
+        );
+        head.set_target(b"/").unwrap();
+        let before = head.clone();
+        for (target, problem) in [
+            (&b""[..], TargetProblem::Form),
+            (b"a", TargetProblem::Form),
+            (b"http://a/", TargetProblem::Form),
+            (b"/a b", TargetProblem::Form),
+            (b"/a\r\nx: y", TargetProblem::Form),
+            (b"/a#b", TargetProblem::Form),
+            (b"/caf\xc3\xa9", TargetProblem::Form),
+            (b"/%zz", TargetProblem::Path(PathProblem::BadEscape)),
+            (b"/%00", TargetProblem::Path(PathProblem::EncodedNul)),
+            (&vec![b'/'; 300 * 1024], TargetProblem::Space),
+        ] {
+            assert_eq!(head.set_target(target), Err(problem), "{}", target.escape_ascii());
+            assert_eq!(head, before);
+        }
+    }
+
+    #[test]
+    fn a_new_authority_is_the_only_one() {
+        let mut head = RequestHead::new();
+        head.fields.push(b"Host", b"a.example").unwrap();
+        head.fields.push(b"x", b"y").unwrap();
+        head.set_authority(b"b.example:81").unwrap();
+        assert_eq!((head.authority(), head.host()), (&b"b.example:81"[..], &b"b.example"[..]));
+        assert_eq!(head.fields.values(FieldId::Host).collect::<Vec<_>>(), [b"b.example:81"]);
     }
 }

@@ -44,6 +44,20 @@ fn sha256(text: &str) -> String {
 }
 
 #[test]
+fn values_are_escaped_and_nothing_else() {
+    let braces = |value: &[u8], out: &mut Vec<u8>| {
+        out.push(b'<');
+        out.extend_from_slice(value);
+        out.push(b'>');
+    };
+    let mut out = Vec::new();
+    let template = template("a<{request.path}>{true}{note.none}{'b'}");
+    let rendered = template.render_escaped(&Exchange::full(), braces, &mut out);
+    assert_eq!(rendered, Ok(Rendered::WithGaps));
+    assert_eq!(String::from_utf8(out).unwrap(), "a<</api/users/7>>true<b>");
+}
+
+#[test]
 fn gaps_are_told() {
     let mut out = Vec::new();
     let rendered = template("a{note.x}b{response.status}c").render(&Exchange::bare(), &mut out);
