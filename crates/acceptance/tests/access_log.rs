@@ -173,7 +173,7 @@ fn check_json(line: &str) {
             _ => {}
         }
     }
-    assert!(!quoted && colons == 20, "{colons}: {line}");
+    assert!(!quoted && colons == 22, "{colons}: {line}");
     for member in
         ["\"listener\":\"web\"", "\"route\":\"own\"", "\"status\":200", "\"method\":\"GET\""]
     {

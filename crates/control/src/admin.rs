@@ -51,6 +51,7 @@ impl AdminSite {
                 admission: None,
                 calls: CallSettings::default(),
                 mirror: None,
+                filters: None,
                 action: Action::Report(page.report),
                 meter: meters.route(page.path),
             })

@@ -2,7 +2,7 @@
 
 use sluice_model::Model;
 
-use crate::compile::prepare;
+use crate::compile::{Shelf, prepare};
 use crate::document::{ConfigError, Document};
 use crate::lists;
 
@@ -14,7 +14,7 @@ use crate::lists;
 /// the program would start without it.
 pub fn check(document: &Document) -> Result<Model, ConfigError> {
     let model = document.parse()?;
-    prepare(&model).map_err(ConfigError::Unusable)?;
+    prepare(&model, &Shelf::new(1)).map_err(ConfigError::Unusable)?;
     for path in lists::paths(&model) {
         lists::read(&path)?;
     }

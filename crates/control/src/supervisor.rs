@@ -26,6 +26,7 @@ use sluice_net::{LogCounts, LogTarget, LogWriter, PidFile};
 use sluice_upstream::{ClusterPlan, ServerPlan};
 
 use crate::admin::{AdminPage, AdminSite};
+use crate::compile::{Shelf, prepare};
 use crate::crew::{Crew, CrewParts};
 use crate::document::{ConfigError, ConfigSource};
 use crate::estate::Estate;
@@ -100,9 +101,10 @@ fn start_and_serve(
     let (heritage, upgrades) = origin.take(voice)?;
     let document = launch.source.read().map_err(Failure::Config)?;
     let model = document.parse().map_err(Failure::Config)?;
-    let prepared = crate::compile::prepare(&model)
-        .map_err(|flaws| Failure::Config(ConfigError::Unusable(flaws)))?;
     let workers = launch.workers.or(model.workers).unwrap_or_else(cpus);
+    let shelf = Shelf::new(workers);
+    let prepared =
+        prepare(&model, &shelf).map_err(|flaws| Failure::Config(ConfigError::Unusable(flaws)))?;
     let status = Status::new(workers);
     status.set_voice(voice.clone());
     let site = AdminSite::build((launch.pages)(&status))
@@ -142,6 +144,7 @@ fn start_and_serve(
         lists: Lists::default(),
         keyring: Keyring::default(),
         limiters: Limiters::default(),
+        shelf,
         memory,
         crew,
         watcher: Watcher::default(),
@@ -198,6 +201,7 @@ struct Supervisor {
     lists: Lists,
     keyring: Keyring,
     limiters: Limiters,
+    shelf: Shelf,
     memory: MemoryWatch,
     crew: Crew,
     watcher: Watcher,

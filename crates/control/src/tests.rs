@@ -10,7 +10,7 @@ use sluice_net::tls::{ClientSettings, TlsClient, Trust};
 use sluice_net::{Binding, Endpoint, LogCounts};
 use sluice_upstream::{ClusterPlan, Role};
 
-use crate::compile::{Prepared, PreparedAction, cluster_plan, prepare};
+use crate::compile::{Prepared, PreparedAction, Shelf, cluster_plan, prepare};
 use crate::estate::{Estate, Opening};
 use crate::flaw::Flaw;
 use crate::heritage::Heritage;
@@ -26,7 +26,7 @@ fn model(text: &str) -> Model {
 }
 
 fn prepared(model: &Model) -> Prepared {
-    prepare(model).unwrap_or_else(|flaws| panic!("{flaws:?}"))
+    prepare(model, &Shelf::new(1)).unwrap_or_else(|flaws| panic!("{flaws:?}"))
 }
 
 fn open(before: &Estate, text: &str) -> Result<Estate, Vec<Flaw>> {

@@ -110,26 +110,6 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
     Verdict { status, level, persistence, reply }
 }
 
-/// The reason phrase that goes into the short body of an error answer.
-pub(crate) const fn phrase(status: u16) -> &'static str {
-    match status {
-        400 => "Bad Request",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        408 => "Request Timeout",
-        413 => "Content Too Large",
-        414 => "URI Too Long",
-        417 => "Expectation Failed",
-        431 => "Request Header Fields Too Large",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        _ => "Internal Server Error",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use sluice_message::{Fault, FaultKind, RequestHead, ResponseHead};
 use crate::connection::Connection;
 use crate::coroutine::{Coroutines, Crowd, Jobs};
 use crate::desk::Desk;
-use crate::exchange::{After, Exchange, Step};
+use crate::exchange::{After, Exchange, Stand, Step};
 use crate::local::Scope;
 use crate::proxy::Halves;
 
@@ -57,6 +57,7 @@ const HEAD_KEPT: usize = 16 * 1024;
 struct Bench {
     request: RequestHead,
     response: ResponseHead,
+    stand: Stand,
     receiver: Receiver,
     sender: Sender,
     upstream_receiver: Receiver,
@@ -68,6 +69,7 @@ impl Bench {
         Self {
             request: RequestHead::new(),
             response: ResponseHead::new(),
+            stand: Stand::default(),
             receiver: Receiver::new(),
             sender: Sender::new(),
             upstream_receiver: Receiver::new(),
@@ -98,7 +100,7 @@ fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
 /// Answers what the connection has to say, pipelined requests in one go; or one request of a connection
 /// that carries many. One loop for both, so that the way of a request is in the program once.
 async fn serve_burst(job: &mut Job, bench: &mut Bench) -> Ending {
-    let Bench { request, response, receiver, sender, .. } = bench;
+    let Bench { request, response, stand, receiver, sender, .. } = bench;
     let upstream = (&mut bench.upstream_receiver, &mut bench.upstream_sender);
     let (connection, place, request, given) = match job {
         Job::Burst(connection) => {
@@ -132,14 +134,14 @@ async fn serve_burst(job: &mut Job, bench: &mut Bench) -> Ending {
                 {
                     return Ending::Shared(Box::new(Received(received.to_vec())));
                 }
-                let heads = (&mut *request, &mut *response);
+                let heads = (&mut *request, &mut *response, &mut *stand);
                 let exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
                 let after = refuse(exchange, fault).await;
                 return close(connection, &mut downstream, after).await;
             }
         }
         connection.served.set(connection.served.get() + 1);
-        let heads = (&mut *request, &mut *response);
+        let heads = (&mut *request, &mut *response, &mut *stand);
         let after = {
             let mut exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
             match exchange.begin() {
@@ -171,6 +173,10 @@ fn may_be_shared(connection: &Connection, scope: &Scope, downstream: &Downstream
 /// Goes on where [`Exchange::begin`] would have to wait; counts and logs the end.
 async fn finish<'e>(exchange: &mut Exchange<'e, '_>, step: Step<'e>, halves: Halves<'_>) -> After {
     exchange.find_call();
+    let mut step = step;
+    while let Step::Filter(suspended) = step {
+        step = exchange.go_on(*suspended).await;
+    }
     let step = match step {
         Step::Wait(route, admission) => match exchange.wait_for_permits(admission).await {
             Ok(()) => exchange.perform(route),
@@ -179,7 +185,9 @@ async fn finish<'e>(exchange: &mut Exchange<'e, '_>, step: Step<'e>, halves: Hal
         step => step,
     };
     let after = match step {
-        Step::Wait(..) => exchange.stop(Fault::internal(FaultKind::Broken).into()).await,
+        Step::Wait(..) | Step::Filter(_) => {
+            exchange.stop(Fault::internal(FaultKind::Broken).into()).await
+        }
         Step::Answered(after) => after,
         Step::Content => exchange.skip_content().await,
         Step::Stopped(stop) => exchange.stop(stop).await,

@@ -51,7 +51,7 @@ pub(crate) struct Coroutines<J, R> {
 }
 
 /// A coroutine panicked; the payload says why.
-pub(crate) struct Panicked(Box<dyn Any + Send>);
+pub(crate) struct Panicked(pub(crate) Box<dyn Any + Send>);
 
 impl Panicked {
     /// Why, as far as it was said.

@@ -1,12 +1,14 @@
 //! One exchange, from a request head to its answer, whatever protocol carries it.
 
 mod call;
+mod filters;
 
 use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use sluice_conn::Downstream;
+use sluice_filter::phrase;
 use sluice_message::{
     BodyLength, Expectation, Fault, FaultKind, GrpcStatus, Method, Persistence, RequestHead,
     ResponseHead, TargetForm,
@@ -18,13 +20,15 @@ use sluice_route::Match;
 use sluice_upstream::{Cluster, Pass, Visit};
 
 use call::{Call, meaning};
+pub(crate) use filters::{ReadAhead, Stand, Suspended};
 
 use crate::admission::{Admission, Ticket};
-use crate::answer::{Reply, judge, phrase};
+use crate::answer::{Reply, judge};
 use crate::connection::Connection;
 use crate::forward::client_address;
 use crate::local::{Scope, Worker};
 use crate::opening::{check_action, take_connect};
+use crate::snapshot::RouteFilters;
 use crate::{Action, Answer, Proof, Redirect, ReportAnswer, Route};
 
 /// Content of a request that nobody asked for is read up to this size, to keep the connection.
@@ -53,6 +57,8 @@ pub(crate) enum Step<'e> {
     Proxy(&'e Rc<Cluster>, u64),
     /// As many requests are under way as may: this one has to wait.
     Wait(&'e Route, &'e Admission),
+    /// A filter has to wait.
+    Filter(Box<Suspended<'e>>),
     /// It cannot be answered as it was meant.
     Stopped(Stop),
 }
@@ -114,6 +120,10 @@ pub(crate) struct Exchange<'e, 'c> {
     pub(crate) fault: Option<Fault>,
     /// The call that the request is, once it is known that it is one.
     pub(crate) call: Option<Call>,
+    /// The filters of the route, once they have been asked.
+    pub(crate) filters: Option<&'e RouteFilters>,
+    /// What filters work with.
+    pub(crate) stand: &'e mut Stand,
 }
 
 impl<'e, 'c> Exchange<'e, 'c> {
@@ -122,9 +132,8 @@ impl<'e, 'c> Exchange<'e, 'c> {
         scope: &'e Scope,
         connection: &'e Connection,
         downstream: &'e mut Downstream<'c>,
-        heads: (&'e mut RequestHead, &'e mut ResponseHead),
+        (request, response, stand): (&'e mut RequestHead, &'e mut ResponseHead, &'e mut Stand),
     ) -> Self {
-        let (request, response) = heads;
         Self {
             worker,
             scope,
@@ -140,6 +149,8 @@ impl<'e, 'c> Exchange<'e, 'c> {
             status: 0,
             fault: None,
             call: None,
+            filters: None,
+            stand,
         }
     }
 
@@ -211,6 +222,15 @@ impl<'e, 'c> Exchange<'e, 'c> {
         if route.proof == Proof::Certificate && self.connection.certificate().is_none() {
             return Step::Stopped(Fault::downstream(FaultKind::CertificateRequired).into());
         }
+        if let Some(filters) = &route.filters {
+            return self.filter(route, filters);
+        }
+        self.admit(route)
+    }
+
+    /// Does what the route says, if as many requests as that are under way.
+    #[inline]
+    fn admit(&mut self, route: &'e Route) -> Step<'e> {
         if let Some(admission) = &route.admission
             && !admission.try_enter(&mut self.ticket)
         {
@@ -229,8 +249,8 @@ impl<'e, 'c> Exchange<'e, 'c> {
                 let answer = report.report(self.request);
                 self.answered(|exchange| exchange.tell(answer))
             }
-            Action::Proxy(cluster) => match self.scope.view.clusters.get(*cluster) {
-                Some(cluster) => Step::Proxy(cluster, route.body_limit),
+            Action::Proxy(cluster) => match self.scope.view.clusters.get(self.target(*cluster)) {
+                Some(cluster) => Step::Proxy(cluster, self.body_limit(route)),
                 None => Step::Stopped(Fault::internal(FaultKind::Broken).into()),
             },
         }
@@ -297,6 +317,14 @@ impl<'e, 'c> Exchange<'e, 'c> {
     /// Queues a whole answer that is in memory.
     #[inline]
     fn send(&mut self, head: &ResponseHead, body: &[u8], persistence: Persistence) {
+        match self.filters {
+            None => self.deliver(head, body, persistence),
+            Some(filters) => self.send_through(filters, (head, body), persistence),
+        }
+    }
+
+    #[inline(always)]
+    fn deliver(&mut self, head: &ResponseHead, body: &[u8], persistence: Persistence) {
         self.status = head.status;
         let length = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
         let downstream = &mut *self.downstream;
@@ -454,6 +482,9 @@ impl<'e, 'c> Exchange<'e, 'c> {
             meter.calls.on_status(status);
         }
         self.scope.listener.meter.worker(self.worker.index).requests.increment();
+        if let Some(filters) = self.filters {
+            self.end_filters(filters, nanos);
+        }
         if self.scope.view.snapshot.access.is_some() {
             self.log(nanos, received, sent);
         }
@@ -480,7 +511,9 @@ impl<'e, 'c> Exchange<'e, 'c> {
             upstream_nanos: upstream.nanos,
             attempts: upstream.attempts,
             grpc_status: self.call.as_ref().and_then(Call::status).map(GrpcStatus::name),
-            fault: self.fault.map(|fault| fault.kind.reason()),
+            fault: self.fault.map(|fault| fault.kind.reason()).or(self.refusal()),
+            user: self.filters.and_then(|_| self.stand.notes.user()),
+            variant: self.filters.and_then(|_| self.stand.notes.variant()),
         };
         self.worker.access.write(log, &record);
     }

@@ -17,9 +17,11 @@ mod credentials;
 mod desk;
 mod exchange;
 mod fault_log;
+mod fetch;
 mod forward;
 mod guard;
 mod handshake;
+mod lent;
 mod listener;
 mod local;
 mod opening;
@@ -44,7 +46,8 @@ pub use redirect::{Redirect, RedirectProblem};
 pub use shed::ConnectionCap;
 pub use snapshot::{
     AccessLog, Action, Beginning, CallSettings, ListenerPlan, ListenerTls, Mirror, Proof,
-    ProxyProtocol, Report, ReportAnswer, Route, RouteTable, Snapshot, TrustedProxies, WebCalls,
+    ProxyProtocol, Report, ReportAnswer, Route, RouteFilters, RouteTable, Snapshot, TrustedProxies,
+    WebCalls,
 };
 pub use team::{Inbox, Member, team};
 pub use worker::{Drained, Order, WorkerParts, run_worker};

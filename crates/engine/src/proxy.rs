@@ -7,7 +7,8 @@ mod enter;
 mod hedge;
 mod mirror;
 mod patience;
-mod solo;
+mod rewriting;
+pub(crate) mod solo;
 mod tries;
 mod tunnel;
 mod upload;
@@ -18,6 +19,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use sluice_conn::{Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
+use sluice_filter::{Pipeline, Reply};
 use sluice_message::{BodyLength, Fault, FaultKind, Persistence, Retry, Version};
 use sluice_upstream::{Breaker, Cluster};
 use sluice_wire::h1::Upgrade;
@@ -27,6 +29,7 @@ use crate::exchange::{After, AnswerProgress, Exchange, Stop, exhausted};
 use crate::forward::{continue_introduction, set_host};
 use mirror::Outlook;
 use patience::Patience;
+use rewriting::Rewriting;
 use tunnel::{is_hollow, wants_upgrade};
 use upload::Upload;
 
@@ -46,7 +49,13 @@ impl<'e> Exchange<'e, '_> {
         let upgrade = wants_upgrade(self.request);
         self.introduce_client()?;
         let mut upload = Upload::new(self.request, body_limit);
-        self.translate_call(&mut upload).map_err(|_| exhausted())?;
+        if let Some(gathered) = self.take_gathered() {
+            upload.begin_with(*gathered);
+        }
+        self.translate_call(&mut upload)?;
+        if let Some(pipeline) = self.request_pipeline() {
+            upload.transform(*pipeline)?;
+        }
         let mut twin = match self.route.and_then(|route| route.mirror.as_ref()) {
             None => None,
             Some(mirror) => self.begin_twin(mirror, upgrade, &mut upload),
@@ -71,17 +80,21 @@ impl<'e> Exchange<'e, '_> {
         let channel = obtained?;
         self.remember_server(cluster);
         let mut upstream = Upstream::resume(channel, (receiver, sender), Reuse::Reused);
-        let switched = self.response.status == 101;
-        let relayed = if switched {
+        let status = self.response.status;
+        let switched = status == 101;
+        let (replaced, pipeline) = self.show_answer();
+        let relayed = if let Some(reply) = replaced {
+            Ok(self.substitute(&reply, &upload))
+        } else if switched {
             self.switch_protocols(cluster, upgrade, &mut upstream).await
         } else if upgrade == Upgrade::Yes && is_hollow(self.request, self.response.status) {
             Err(Fault::upstream(FaultKind::UpgradeRefused, Retry::Never).into())
         } else {
-            self.relay_answer(cluster, &mut upstream, &mut upload).await
+            self.relay_answer(cluster, (&mut upstream, &mut upload), pipeline).await
         };
         match (&relayed, &self.upstream.server) {
             (Ok(_), Some(server)) if self.call.is_none() => {
-                cluster.on_whole_answer(server, self.response.status);
+                cluster.on_whole_answer(server, status);
             }
             (Ok(_), Some(server)) => {
                 let server = Rc::clone(server);
@@ -144,13 +157,10 @@ impl<'e> Exchange<'e, '_> {
     async fn relay_answer(
         &mut self,
         cluster: &Cluster,
-        upstream: &mut Upstream<'_>,
-        upload: &mut Upload,
+        (upstream, upload): (&mut Upstream<'_>, &mut Upload),
+        pipeline: Option<Box<Pipeline>>,
     ) -> Result<After, Stop> {
-        let mut web = match self.call {
-            None => None,
-            Some(_) => self.translate_answer().map_err(|_| exhausted())?,
-        };
+        let mut rewriting = self.rewrite_answer(pipeline)?;
         let persistence = self.begin_answer(upload);
         let settings = cluster.settings();
         let mut patience = Patience::until(self.end_of_call());
@@ -167,9 +177,9 @@ impl<'e> Exchange<'e, '_> {
                 sink: downstream.channel,
                 sender: &mut *downstream.sender,
             };
-            let moved = match &mut web {
+            let moved = match &mut rewriting {
                 None => relay.poll(cx),
-                Some(web) => web.poll(cx, &mut relay),
+                Some(rewriting) => rewriting.poll(cx, &mut relay),
             };
             if let Poll::Ready(result) = moved {
                 return Poll::Ready(result.map_err(|fault| match fault {
@@ -185,7 +195,7 @@ impl<'e> Exchange<'e, '_> {
                 return Poll::Ready(Err(gone));
             }
             let blocked = !upstream.receiver.piece().is_empty()
-                || web.as_ref().is_some_and(|web| web.is_owing());
+                || rewriting.as_ref().is_some_and(|rewriting| rewriting.is_owing());
             let (limit, fault) = if blocked {
                 (downstream.timeouts().write, Fault::downstream(FaultKind::TimedOut))
             } else {
@@ -206,6 +216,40 @@ impl<'e> Exchange<'e, '_> {
             Persistence::KeepAlive => After::Next,
             Persistence::Close => self.end(),
         })
+    }
+
+    /// What the content of the answer goes through: filters, and what makes it one for browsers.
+    #[inline]
+    fn rewrite_answer(
+        &mut self,
+        pipeline: Option<Box<Pipeline>>,
+    ) -> Result<Option<Box<Rewriting>>, Stop> {
+        let web = match self.call {
+            None => None,
+            Some(_) => self.translate_answer().map_err(|_| exhausted())?,
+        };
+        let pipeline = match (pipeline, web) {
+            (None, None) => return Ok(None),
+            (Some(pipeline), None) => *pipeline,
+            (None, Some(web)) => Pipeline::new(vec![web]),
+            (Some(pipeline), Some(web)) => pipeline.followed_by(web),
+        };
+        Ok(Some(Box::new(Rewriting::new(pipeline))))
+    }
+
+    /// Gives the client what filters put in the place of the origin's answer, of which no more is read.
+    #[cold]
+    fn substitute(&mut self, reply: &Reply, upload: &Upload) -> After {
+        let persistence = match upload.is_done() {
+            true => self.persistence(),
+            false => Persistence::Close,
+        };
+        self.send_substitute(reply, persistence);
+        match persistence {
+            _ if !upload.is_done() => After::Close,
+            Persistence::KeepAlive => After::Next,
+            Persistence::Close => self.end(),
+        }
     }
 
     /// Queues the head of the origin's answer.

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_conn::ServerTimeouts;
+use sluice_filter::Chain;
 use sluice_message::RequestHead;
 use sluice_meter::{AccessFormat, ListenerMeter, PerWorker, RouteMeter};
 use sluice_net::tls::TlsServer;
 use sluice_net::{Binding, Endpoint, LogWriter};
-use sluice_route::Table;
+use sluice_route::{Captures, Table};
 use sluice_upstream::ClusterPlan;
 use sluice_wire::h1::Limits;
 
@@ -168,8 +169,19 @@ pub struct Route {
     pub action: Action,
     /// Who gets copies of the requests.
     pub mirror: Option<Mirror>,
+    /// What looks at requests and answers on their way; most routes have none.
+    pub filters: Option<RouteFilters>,
     /// Counters.
     pub meter: Arc<PerWorker<RouteMeter>>,
+}
+
+/// The filters of a route.
+#[derive(Debug)]
+pub struct RouteFilters {
+    /// In the order of the configuration.
+    pub chain: Chain,
+    /// What the path of the route has names for.
+    pub captures: Option<Captures>,
 }
 
 /// What clients have to have shown of themselves.

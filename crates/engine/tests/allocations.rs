@@ -64,6 +64,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
         Answer::new(200, [("content-type", "text/plain")], b"Hello, World!".to_vec()).unwrap();
     let route = Route {
         mirror: None,
+        filters: None,
         name: "hello".into(),
         body_limit: 1024,
         proof: Proof::None,

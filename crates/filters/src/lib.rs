@@ -2,6 +2,7 @@
 //!
 //! Nothing here touches a socket, a file or a clock: contents of files and the time come as arguments.
 
+mod guard;
 mod hosts;
 pub mod jwt;
 mod network_set;
@@ -15,6 +16,7 @@ mod secret;
 pub mod signature;
 mod uuid;
 
+pub use guard::{Guard, GuardLimits, Length};
 pub use hosts::{Hosts, authority_of, host_of, without_port};
 pub use network_set::{ListFlaw, NetworkSet};
 pub use patterns::Patterns;

@@ -26,6 +26,20 @@ impl ResponseHead {
         Self::default()
     }
 
+    /// Becomes a copy of `other` within the memory there is.
+    pub fn copy_from(&mut self, other: &Self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.copy_from(&other.fields);
+        *self = Self {
+            status: other.status,
+            reason: other.reason,
+            version: other.version,
+            body: other.body,
+            persistence: other.persistence,
+            fields,
+        };
+    }
+
     /// Whether this is an interim response (RFC 9110, 15.2); 101 is final for its connection.
     #[must_use]
     pub const fn is_interim(&self) -> bool {

@@ -8,6 +8,7 @@ mod counter;
 mod date;
 mod decimal;
 mod fault;
+mod filter;
 mod grpc;
 mod histogram;
 mod listener;
@@ -26,6 +27,7 @@ pub use concurrency::{ConcurrencyReading, ConcurrencySource};
 pub use counter::{Counter, Gauge, Level, Tally};
 pub use date::http_date;
 pub use fault::{FaultMeter, ReasonCounters};
+pub use filter::{FilterMeter, MOST_OUTCOMES};
 pub use grpc::GrpcCounters;
 pub use histogram::Histogram;
 pub use listener::{

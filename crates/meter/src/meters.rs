@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::{
-    ConcurrencySource, FaultMeter, Gauge, ListenerMeter, PerWorker, RouteMeter, ServerMeter, Tally,
-    UpstreamMeter, WorkerMeter,
+    ConcurrencySource, FaultMeter, FilterMeter, Gauge, ListenerMeter, PerWorker, RouteMeter,
+    ServerMeter, Tally, UpstreamMeter, WorkerMeter,
 };
 
 /// Meters by name; sorted, so that the metrics page has the same order every time.
@@ -25,6 +25,8 @@ pub struct Meters {
     pub(crate) listeners: ByName<String, ListenerMeter>,
     /// Limits of concurrency by route.
     pub(crate) limits: Mutex<BTreeMap<String, Arc<dyn ConcurrencySource>>>,
+    /// Filters by name.
+    pub(crate) filters: Mutex<BTreeMap<String, Arc<FilterMeter>>>,
     /// Certificates that clients are shown.
     pub(crate) certificates: Mutex<BTreeSet<ShownCertificate>>,
     faults: PerWorker<FaultMeter>,
@@ -99,6 +101,7 @@ impl Meters {
             servers: Mutex::default(),
             listeners: Mutex::default(),
             limits: Mutex::default(),
+            filters: Mutex::default(),
             certificates: Mutex::default(),
             faults: PerWorker::new(workers),
             threads: PerWorker::new(workers),
@@ -147,6 +150,11 @@ impl Meters {
     /// These are the limits of concurrency from now on, by the route they are for.
     pub fn set_limits(&self, limits: BTreeMap<String, Arc<dyn ConcurrencySource>>) {
         *locked(&self.limits) = limits;
+    }
+
+    /// These are the filters from now on, by name.
+    pub fn set_filters(&self, filters: BTreeMap<String, Arc<FilterMeter>>) {
+        *locked(&self.filters) = filters;
     }
 
     /// Clients are shown these certificates from now on.

@@ -88,6 +88,10 @@ metrics! {
         "Requests not copied although it was their turn: too much content, an upgrade, or too many copies under way.";
     ROUTE_MIRROR_FAILURES = Counter "sluice_route_mirror_failures_total" ["route"]
         "Copies that got no response.";
+    FILTER_OUTCOMES = Counter "sluice_filter_outcomes_total" ["filter", "outcome"]
+        "What came of asking a filter; the page of each kind says which outcomes it has. An outcome appears with its first time.";
+    FILTER_WAIT = Histogram "sluice_filter_wait_seconds" ["filter"]
+        "How long a filter that asks somebody else waited for the answer.";
     CONCURRENCY_LIMIT = Gauge "sluice_concurrency_limit" ["route"]
         "Requests that may be under way; the route (all) stands for the limit of all routes together.";
     CONCURRENCY_ACTIVE = Gauge "sluice_concurrency_active_requests" ["route"]

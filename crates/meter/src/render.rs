@@ -51,6 +51,7 @@ impl Meters {
         self.render_http2(&mut page);
         self.render_certificates(&mut page);
         self.render_routes(&mut page);
+        self.render_filters(&mut page);
         self.render_limits(&mut page);
         self.render_upstreams(&mut page);
         self.render_servers(&mut page);
@@ -198,6 +199,22 @@ impl Meters {
             for (name, meter) in routes.iter().filter(|(_, meter)| meter.sum(copied) > 0) {
                 page.sample(metric.name, &[("route", name)], meter.sum(read));
             }
+        }
+    }
+
+    fn render_filters(&self, page: &mut Page<'_>) {
+        let filters = locked(&self.filters);
+        page.family(&metric::FILTER_OUTCOMES);
+        for (name, meter) in filters.iter() {
+            for (outcome, count) in meter.outcomes().filter(|(_, count)| *count > 0) {
+                let labels = [("filter", name.as_str()), ("outcome", outcome)];
+                page.sample(metric::FILTER_OUTCOMES.name, &labels, count);
+            }
+        }
+        page.family(&metric::FILTER_WAIT);
+        for (name, meter) in filters.iter() {
+            let (counts, waits) = meter.waits();
+            page.histogram(metric::FILTER_WAIT.name, ("filter", name), counts, waits);
         }
     }
 

@@ -8,7 +8,9 @@ mod address;
 mod calls;
 mod duration;
 mod environment;
+mod expression;
 mod fields;
+mod filter;
 mod header;
 mod listener;
 mod log;
@@ -39,6 +41,8 @@ mod yaml;
 
 pub use address::{Address, ServerAddress};
 pub use calls::{Calls, WebCalls};
+pub use expression::Expression;
+pub use filter::{Filter, FilterKind, FilterUpstream, Guard, Length};
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,
     ListenerTimeout, ListenerTls, Older, ProxyProtocol, SelfSigned, TLS_GROUPS, TLS_SUITES,

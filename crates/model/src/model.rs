@@ -7,6 +7,7 @@ use ipnet::IpNet;
 
 use crate::address::{Address, parse_address, parse_name_server, parse_network};
 use crate::fields::Fields;
+use crate::filter::{FILTER, Filter, Filters};
 use crate::listener::{LISTENER, Listener, read_listeners};
 use crate::log::{LOG, Log, read_log};
 use crate::overload::{OVERLOAD, Overload, read_overload};
@@ -42,6 +43,8 @@ pub struct Model {
     pub listeners: Vec<Listener>,
     /// The upstreams: those written in the order of the text, then those routes made.
     pub upstreams: Vec<Upstream>,
+    /// The filters: those with a name in the order of the text, then those written in place.
+    pub filters: Vec<Filter>,
     /// The routes in the order of the text.
     pub routes: Vec<Route>,
     /// What works but is probably not meant.
@@ -146,6 +149,18 @@ pub(crate) static ROOT: Section = Section {
             doc: "Groups of origin servers, by name.",
         },
         Key {
+            name: "filter",
+            kind: Kind::Named(&FILTER),
+            preset: Preset::Absent("none"),
+            doc: "What looks at requests and answers on their way, by name.",
+        },
+        Key {
+            name: "filters",
+            kind: Kind::Shorts("filter name", &FILTER),
+            preset: Preset::Absent("none"),
+            doc: "Filters of all routes, in the order they are asked; those of a route come behind them.",
+        },
+        Key {
             name: "route",
             kind: Kind::Tables(&ROUTE),
             preset: Preset::Absent("every request is answered with 404"),
@@ -203,8 +218,10 @@ pub(crate) fn read_model(document: &Node, report: &Report<'_>) -> Model {
     let workers = root.integer("workers").and_then(|it| usize::try_from(it).ok());
     let listeners = read_listeners(&root);
     let mut roster = Roster::read(&root);
-    let routes = read_routes(&root, &listeners, &mut roster);
+    let mut filters = Filters::read(&root, &mut roster);
+    let routes = read_routes(&root, &listeners, (&mut roster, &mut filters));
     if !report.has_errors() {
+        filters.warn_unused(report);
         // A route at fault may have been the one that uses it.
         roster.warn_unused(report);
     }
@@ -219,6 +236,7 @@ pub(crate) fn read_model(document: &Node, report: &Report<'_>) -> Model {
         overload: read_overload(&root.table("overload")),
         listeners,
         upstreams: roster.list,
+        filters: filters.list,
         routes,
         warnings: Vec::new(),
     }

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use crate::address::parse_network;
 use crate::calls::{CALLS, Calls, read_calls};
 use crate::fields::Fields;
+use crate::filter::{FILTER, Filters};
 use crate::header::{is_token, parse_field_name, parse_method};
 use crate::listener::Listener;
 use crate::mirror::{MIRROR, Mirror, read_mirror};
@@ -57,6 +58,8 @@ pub struct Route {
     pub calls: Calls,
     /// Who gets a copy of it.
     pub mirror: Option<Mirror>,
+    /// Positions in `Model::filters` of what it goes through, those of all routes first.
+    pub filters: Vec<usize>,
 }
 
 /// What is done with a request.
@@ -88,6 +91,9 @@ pub enum Proof {
     /// A certificate.
     Certificate,
 }
+
+/// More filters than this no route has, those of all routes included.
+const MOST_FILTERS: usize = 64;
 
 /// The keys that say what is done; a route has exactly one.
 const ACTIONS: [&str; 4] = ["respond", "redirect", "proxy", "health"];
@@ -178,6 +184,12 @@ pub(crate) static ROUTE: Section = Section {
             doc: "How many requests of the route may be under way at once, over all workers.",
         },
         Key {
+            name: "filters",
+            kind: Kind::Shorts("filter name", &FILTER),
+            preset: Preset::Absent("none"),
+            doc: "What requests and answers of the route go through, in this order: names of filters, or                   filters written in place. Answers go through them the other way round.",
+        },
+        Key {
             name: "respond",
             kind: Kind::Short("text", &RESPOND),
             preset: Preset::Absent("another action"),
@@ -223,16 +235,25 @@ pub(crate) static ROUTE: Section = Section {
 pub(crate) fn read_routes(
     root: &Fields<'_, '_>,
     listeners: &[Listener],
-    roster: &mut Roster,
+    (roster, filters): (&mut Roster, &mut Filters),
 ) -> Vec<Route> {
     let mut routes = Vec::new();
+    let mut read = Vec::new();
     for fields in root.tables("route") {
         let named = fields.text("name").map(|it| it.span);
         if let Some(route) = read_route(&fields, listeners, roster) {
             routes.push((route, named, fields.span));
+            read.push(fields);
         }
     }
     give_names(&mut routes, root.report);
+    // Filters written in place are called by the name of their route.
+    let common = filters.find(root, "all", roster);
+    for ((route, ..), fields) in routes.iter_mut().zip(&read) {
+        let own = filters.find(fields, &route.name, roster);
+        route.filters = common.iter().copied().chain(own).collect();
+        refuse_length(fields, route.filters.len());
+    }
     if !root.report.has_errors() {
         warn_shadowed(&routes, root.report);
     }
@@ -263,6 +284,7 @@ fn read_route(
         action: Action::Health,
         calls: read_calls(fields),
         mirror: None,
+        filters: Vec::new(),
     };
     for key in ["listener", "host", "method", "client"] {
         refuse_empty(fields, key);
@@ -290,6 +312,14 @@ fn read_proof(fields: &Fields<'_, '_>, listeners: &[Listener]) -> Proof {
         fields.report.error(entry.span, flaw);
     }
     Proof::Certificate
+}
+
+/// A bit for each filter says whether it takes part.
+fn refuse_length(fields: &Fields<'_, '_>, length: usize) {
+    if length > MOST_FILTERS {
+        let message = format!("a route has {MOST_FILTERS} filters at most, this one has {length}");
+        fields.report.error(fields.span, Flaw::new(message));
+    }
 }
 
 /// An empty list would read as "all", the opposite of what it looks like.

@@ -1,5 +1,6 @@
 //! Tests of the whole way from text to model.
 
+mod filters;
 mod hostile;
 mod meaning;
 mod problems;

@@ -11,8 +11,9 @@ fn root() -> PathBuf {
 }
 
 fn pages() -> Vec<PathBuf> {
-    let docs = std::fs::read_dir(root().join("docs")).unwrap();
-    let pages = docs.map(|entry| entry.unwrap().path());
+    let folders = ["docs", "docs/filters"];
+    let files = folders.into_iter().flat_map(|it| std::fs::read_dir(root().join(it)).unwrap());
+    let pages = files.map(|entry| entry.unwrap().path());
     let mut pages: Vec<PathBuf> =
         pages.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect();
     pages.push(root().join("README.md"));

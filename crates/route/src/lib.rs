@@ -5,6 +5,7 @@
 //! a host exact path before template before longer prefix before regular expression, among equals the
 //! order of the configuration. What a request costs does not depend on how many routes there are.
 
+mod captures;
 mod compile;
 mod condition;
 mod host;
@@ -19,6 +20,7 @@ mod tests;
 mod trie;
 mod word;
 
+pub use captures::Captures;
 pub use ipnet::IpNet;
 pub use method::Allow;
 pub use spec::{BuildError, HostSpec, PathSpec, RouteSpec, ValueSpec};

@@ -123,6 +123,12 @@ impl Cluster {
         self.servers.get(other.or_else(|| selection.next(ask, &self.servers))?)
     }
 
+    /// Whether a server is left that is neither unhealthy nor ejected nor drained.
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        self.plan.servers.iter().any(|server| server.state.is_available())
+    }
+
     /// Whether a server may have no room for a request.
     #[must_use]
     #[inline]

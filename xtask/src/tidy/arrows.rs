@@ -7,22 +7,37 @@ use super::Finding;
 /// What each crate may depend on. A crate that is missing here has no floor yet and is reported.
 const FLOORS: &[(&str, &[&str])] = &[
     ("message", &[]),
-    ("model", &[]),
     // An access-log record is written from the words of a request.
     ("meter", &["message"]),
     ("net", &[]),
     ("wire", &["message"]),
     ("route", &["message"]),
     ("expression", &["message"]),
+    // What is wrong with an expression is told with the rest of the document.
+    ("model", &["message", "expression"]),
     ("conn", &["message", "net", "wire"]),
     ("upstream", &["message", "meter", "net", "wire", "conn"]),
     ("load", &["message", "net", "wire"]),
-    // What filters decide; it asks no socket and no clock, times come as arguments.
-    ("filters", &["message"]),
-    ("engine", &["message", "meter", "net", "wire", "route", "conn", "upstream"]),
+    ("filter", &["message", "expression"]),
+    // What filters decide; they ask no socket and no clock: the gateway lends them what they need.
+    ("filters", &["message", "meter", "expression", "filter"]),
+    ("engine", &["message", "meter", "net", "wire", "route", "conn", "upstream", "filter"]),
     (
         "control",
-        &["message", "meter", "model", "net", "wire", "route", "conn", "upstream", "engine"],
+        &[
+            "message",
+            "meter",
+            "model",
+            "net",
+            "wire",
+            "route",
+            "conn",
+            "upstream",
+            "expression",
+            "filter",
+            "filters",
+            "engine",
+        ],
     ),
     (
         "admin",

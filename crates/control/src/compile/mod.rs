@@ -3,6 +3,7 @@
 mod answer;
 mod balance;
 mod cluster;
+mod filter;
 mod health;
 mod listener;
 mod mirror;
@@ -20,6 +21,7 @@ use sluice_net::files;
 use crate::flaw::Flaw;
 
 pub(crate) use cluster::cluster_plan;
+pub(crate) use filter::{Made, Shelf, route_filters};
 pub(crate) use listener::{
     beginning, connection_limits, endpoint, http2, limits, proxy_protocol, timeouts,
 };
@@ -38,6 +40,8 @@ pub(crate) struct Prepared {
     pub(crate) tls: Vec<Option<PreparedTls>>,
     /// How connections to the servers of each upstream are encrypted, by its name.
     pub(crate) clients: Vec<PreparedClient>,
+    /// The filters, in the order of the model.
+    pub(crate) filters: Vec<Made>,
     /// The form of access-log lines; `None` = off.
     pub(crate) access: Option<Arc<AccessFormat>>,
 }
@@ -51,8 +55,9 @@ pub(crate) enum PreparedAction {
     Health,
 }
 
-/// Compiles everything that needs no socket; reads the files of answers.
-pub(crate) fn prepare(model: &Model) -> Result<Prepared, Vec<Flaw>> {
+/// Compiles everything that needs no socket; reads the files of answers. Filters that stay the same are taken
+/// from the shelf.
+pub(crate) fn prepare(model: &Model, shelf: &Shelf) -> Result<Prepared, Vec<Flaw>> {
     let mut flaws = Vec::new();
     let mut actions = Vec::new();
     for route in &model.routes {
@@ -65,8 +70,9 @@ pub(crate) fn prepare(model: &Model) -> Result<Prepared, Vec<Flaw>> {
     let access = prepare_access(&model.log, &mut flaws);
     let tls = prepare_tls(model, &mut flaws);
     let clients = prepare_clients(model, &mut flaws);
+    let filters = shelf.prepare(model, &mut flaws);
     match flaws.is_empty() {
-        true => Ok(Prepared { actions, tables, tls, clients, access }),
+        true => Ok(Prepared { actions, tables, tls, clients, filters, access }),
         false => Err(flaws),
     }
 }

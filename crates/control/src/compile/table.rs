@@ -78,7 +78,7 @@ fn host_spec(pattern: &HostPattern) -> HostSpec {
     }
 }
 
-fn path_spec(pattern: &PathPattern) -> PathSpec {
+pub(super) fn path_spec(pattern: &PathPattern) -> PathSpec {
     match pattern {
         PathPattern::Exact(path) => PathSpec::Exact(path.clone()),
         PathPattern::Prefix(path) => PathSpec::Prefix(path.clone()),

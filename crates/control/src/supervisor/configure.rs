@@ -13,8 +13,8 @@ use sluice_net::process::{cpus, monotonic_micros};
 use super::shown::{listener_url, url};
 use super::{Failure, Supervisor};
 use crate::compile::{
-    Prepared, PreparedAction, PreparedTable, PreparedTls, beginning, connection_limits, endpoint,
-    http2, limits, mirror, prepare, proxy_protocol, timeouts,
+    Made, Prepared, PreparedAction, PreparedTable, PreparedTls, beginning, connection_limits,
+    endpoint, http2, limits, mirror, prepare, proxy_protocol, route_filters, timeouts,
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
@@ -95,7 +95,7 @@ impl Supervisor {
     fn make_ready(&mut self, document: Document) -> Result<Ready, ConfigError> {
         self.last_text.clone_from(&document.text);
         let model = document.parse()?;
-        let prepared = prepare(&model).map_err(ConfigError::Unusable)?;
+        let prepared = prepare(&model, &self.shelf).map_err(ConfigError::Unusable)?;
         let opened = self
             .estate
             .open(&model, &prepared, &opening(&self.status, &self.heritage))
@@ -116,6 +116,8 @@ impl Supervisor {
         self.follow_names();
         self.limiters.follow(&self.model);
         self.status.meters().set_limits(self.limiters.sources());
+        self.shelf.take(&self.model, &prepared.filters);
+        self.status.meters().set_filters(self.shelf.meters());
         let before = std::mem::replace(&mut self.estate, opened.estate);
         self.snapshot = Arc::new(self.assemble(prepared));
         self.look_at_certificates();
@@ -150,8 +152,8 @@ impl Supervisor {
 
     fn assemble(&mut self, prepared: Prepared) -> Snapshot {
         let generation = self.snapshot.generation + 1;
-        let Prepared { actions, tables, tls, clients, access } = prepared;
-        let routes = self.routes(actions, generation);
+        let Prepared { actions, tables, tls, clients, filters, access } = prepared;
+        let routes = self.routes(actions, &filters, generation);
         let tls = self.encryption(tls);
         let reserved = tls.iter().flatten().flat_map(|tls| tls.fields.all().cloned()).collect();
         self.keyring.take_clients(clients);
@@ -168,7 +170,12 @@ impl Supervisor {
     }
 
     /// The routes in the order of the model.
-    fn routes(&self, actions: Vec<PreparedAction>, generation: u64) -> Vec<Arc<Route>> {
+    fn routes(
+        &self,
+        actions: Vec<PreparedAction>,
+        filters: &[Made],
+        generation: u64,
+    ) -> Vec<Arc<Route>> {
         let listeners = || self.model.listeners.iter().map(|it| it.name.clone()).collect();
         let action = |prepared| match prepared {
             PreparedAction::Respond(answer) => Action::Respond(answer),
@@ -192,6 +199,7 @@ impl Supervisor {
                 calls: calls(route.calls),
                 action: action(prepared),
                 mirror: route.mirror.as_ref().map(mirror),
+                filters: route_filters(route, filters),
                 meter: self.status.meters().route(&route.name),
             })
         };

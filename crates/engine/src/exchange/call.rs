@@ -10,7 +10,8 @@ use sluice_net::{Nanos, now};
 use sluice_upstream::{Cluster, Server};
 
 use super::{After, Exchange, Stop, exhausted};
-use crate::answer::{judge, phrase};
+use crate::answer::judge;
+use sluice_filter::phrase;
 
 /// A call under way.
 #[derive(Clone, Copy, Debug)]
@@ -114,12 +115,16 @@ impl Exchange<'_, '_> {
         (call, fault): (Call, Fault),
         persistence: Persistence,
     ) -> Result<(), Fault> {
-        let mut head = std::mem::take(self.response);
-        head.fields.clear();
-        head = ResponseHead { status: 200, fields: head.fields, ..ResponseHead::default() };
-        let kind = call.dialect.content_type().as_bytes();
-        let written = head.fields.push(b"content-type", kind);
-        written.and_then(|()| say(&mut head.fields, fault)).map_err(|_| exhausted())?;
+        let mut head = self.trailers_only(call)?;
+        say(&mut head.fields, fault).map_err(|_| exhausted())?;
+        self.send_alone(head, persistence);
+        Ok(())
+    }
+
+    /// Queues an answer that is a head alone, after the filters have seen it. What they would put in its
+    /// place a call could not read.
+    pub(super) fn send_alone(&mut self, mut head: ResponseHead, persistence: Persistence) {
+        self.show_own(&mut head);
         self.status = head.status;
         let downstream = &mut *self.downstream;
         self.worker.with_date(|date| {
@@ -128,7 +133,23 @@ impl Exchange<'_, '_> {
         });
         downstream.sender.finish(None);
         *self.response = head;
-        Ok(())
+    }
+
+    /// The recycled response head, begun as that of an answer which is a head alone.
+    pub(super) fn trailers_only(&mut self, call: Call) -> Result<ResponseHead, Fault> {
+        let mut head = std::mem::take(self.response);
+        head.fields.clear();
+        head = ResponseHead { status: 200, fields: head.fields, ..ResponseHead::default() };
+        let kind = call.dialect.content_type().as_bytes();
+        head.fields.push(b"content-type", kind).map_err(|_| exhausted())?;
+        Ok(head)
+    }
+
+    /// Takes note of how the call ends.
+    pub(super) fn note_call(&mut self, status: GrpcStatus) {
+        if let Some(call) = &mut self.call {
+            call.status = Some(status);
+        }
     }
 
     /// Ends an answer that has begun and cannot go on. A call is told why: whoever has half a message
@@ -216,9 +237,17 @@ pub(crate) fn meaning(fault: Fault) -> GrpcStatus {
 
 /// The fields that say how a call ended. Reasons and phrases have no character that needs an escape.
 fn say(fields: &mut Fields, fault: Fault) -> Result<(), SpaceExhausted> {
-    fields.push(STATUS, meaning(fault).number().to_string().as_bytes())?;
-    let status = judge(fault).status;
-    let message = format!("{status} {}: {}", phrase(status), fault.kind.reason());
+    refuse_with(fields, meaning(fault), (judge(fault).status, fault.kind.reason()))
+}
+
+/// The same for a status of HTTP and a reason.
+pub(super) fn refuse_with(
+    fields: &mut Fields,
+    call: GrpcStatus,
+    (status, reason): (u16, &str),
+) -> Result<(), SpaceExhausted> {
+    fields.push(STATUS, call.number().to_string().as_bytes())?;
+    let message = format!("{status} {}: {reason}", phrase(status));
     fields.push(b"grpc-message", message.as_bytes())
 }
 

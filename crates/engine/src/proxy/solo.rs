@@ -16,18 +16,18 @@ use crate::spare::Spare;
 
 /// A request that is there as a whole.
 #[derive(Clone, Copy)]
-pub(super) struct Whole<'a> {
-    pub(super) head: &'a RequestHead,
-    pub(super) content: &'a [u8],
-    pub(super) trailers: Option<&'a Fields>,
+pub(crate) struct Whole<'a> {
+    pub(crate) head: &'a RequestHead,
+    pub(crate) content: &'a [u8],
+    pub(crate) trailers: Option<&'a Fields>,
     /// What a connection begins with that is opened for it.
-    pub(super) header: &'a [u8],
+    pub(crate) header: &'a [u8],
 }
 
 /// Sends the request to the server and waits for the head of the final answer, which is in the spare
 /// then; the rest can be had from the connection. A kept connection that turns out to be closed is
 /// replaced by a fresh one, if repeating the request does no harm.
-pub(super) async fn ask(
+pub(crate) async fn ask(
     (cluster, server): (&Cluster, &Server),
     whole: Whole<'_>,
     spare: &mut Spare,

@@ -6,8 +6,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluice_conn::{Downstream, Receiver, Relay, RelayFault, Upstream};
-use sluice_message::{BodyLength, Fault, FaultKind, Fields, RequestHead};
+use sluice_filter::{Broken, Pipeline};
+use sluice_message::{BodyLength, Fault, FaultKind, Fields, RequestHead, Syntax};
 
+use crate::exchange::ReadAhead;
 use kept::{Kept, Passed};
 
 /// The request's content on its way up.
@@ -113,10 +115,25 @@ impl Upload {
         }
     }
 
-    /// The content that comes is Base64, and goes up as what that stands for.
+    /// The content goes up as this makes it.
     #[cold]
-    pub(super) fn decode_text(&mut self) {
-        self.kept = Some(Box::new(Kept::of_text()));
+    pub(super) fn transform(&mut self, pipeline: Pipeline) -> Result<(), Fault> {
+        if self.state == UploadState::Running {
+            let before = self.kept.take().map_or(Kept::new(0, 0), |kept| *kept);
+            let broken = Fault::downstream(FaultKind::Malformed(Syntax::Base64));
+            let kept = before.through(pipeline).map_err(|Broken| broken)?;
+            self.kept = Some(Box::new(kept));
+        }
+        Ok(())
+    }
+
+    /// The content begins with this, which was read already.
+    #[cold]
+    pub(super) fn begin_with(&mut self, gathered: ReadAhead) {
+        if self.state == UploadState::Running {
+            self.begun = true;
+            self.kept = Some(Box::new(Kept::of_gathered(gathered)));
+        }
     }
 
     /// The content for a copy, with its trailers that are still in the client's half.

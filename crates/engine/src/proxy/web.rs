@@ -1,106 +1,69 @@
 //! Calls of browsers, which see no trailers: translated for origins that know nothing of it, and back.
 
-use std::task::{Context, Poll};
-
-use sluice_conn::{Content, Relay, RelayFault};
-use sluice_message::{BodyLength, Dialect, FieldId, Fields, GrpcStatus, SpaceExhausted};
-use sluice_wire::grpc_web::{TextEncoder, push_trailers};
+use sluice_filter::{Broken, Pipeline, Transform};
+use sluice_message::{BodyLength, Dialect, Fault, FieldId, Fields, GrpcStatus, SpaceExhausted};
+use sluice_wire::grpc_web::{NotBase64, TextDecoder, TextEncoder, push_trailers};
 
 use super::upload::Upload;
 use crate::WebCalls;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, exhausted};
 
-/// Content that is translated at once, so that no more waits than a peer takes at a time.
-const SHARE: usize = 16 * 1024;
-
-/// Content of an answer on its way, with trailers that become content.
+/// Content of an answer on its way to a browser, with trailers that become content.
 #[derive(Debug)]
-pub(super) struct WebAnswer {
+struct WebAnswer {
     /// If the client reads text.
     text: Option<TextEncoder>,
-    /// What is translated, and how much of it is sent.
-    bytes: Vec<u8>,
-    sent: usize,
     /// What the trailers say if none come.
     fallback: GrpcStatus,
-    ended: bool,
 }
 
-impl WebAnswer {
-    /// Moves content until its end was written, or neither side can go on.
-    pub(super) fn poll(
-        &mut self,
-        cx: &Context<'_>,
-        relay: &mut Relay<'_>,
-    ) -> Poll<Result<(), RelayFault>> {
-        loop {
-            while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
-                match relay.sender.poll_piece(relay.sink, cx, rest) {
-                    Poll::Ready(Ok(taken)) => self.sent += taken,
-                    Poll::Ready(Err(kind)) => return Poll::Ready(Err(RelayFault::Sink(kind))),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-            self.bytes.clear();
-            self.sent = 0;
-            if self.ended {
-                relay.sender.finish(None);
-                return Poll::Ready(Ok(()));
-            }
-            match relay.receiver.poll_content(relay.source, cx) {
-                Poll::Ready(Ok(Content::Piece)) => {
-                    let piece = relay.receiver.piece();
-                    let share = piece.get(..SHARE).unwrap_or(piece);
-                    let taken = share.len();
-                    match &mut self.text {
-                        Some(text) => text.encode(share, &mut self.bytes),
-                        None => self.bytes.extend_from_slice(share),
-                    }
-                    relay.receiver.advance(taken);
-                }
-                Poll::Ready(Ok(Content::End)) => self.end(relay.receiver.trailers()),
-                Poll::Ready(Err(kind)) => return Poll::Ready(Err(RelayFault::Source(kind))),
-                Poll::Pending => {
-                    // What came so far is to be read before more comes.
-                    if let Some(text) = &mut self.text {
-                        text.pad(&mut self.bytes);
-                    }
-                    if self.bytes.is_empty() {
-                        return match relay.sender.poll_flush(relay.sink, cx) {
-                            Poll::Ready(Err(kind)) => Poll::Ready(Err(RelayFault::Sink(kind))),
-                            _ => Poll::Pending,
-                        };
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether something waits for the client to take it.
-    pub(super) fn is_owing(&self) -> bool {
-        self.sent < self.bytes.len()
-    }
-
-    fn end(&mut self, trailers: Option<&Fields>) {
-        let mut frame = Vec::new();
-        match trailers {
-            Some(trailers) => push_trailers(trailers, &mut frame),
-            None => {
-                let mut fields = Fields::new();
-                // One short line fits.
-                let status = self.fallback.number().to_string();
-                let _ = fields.push(b"grpc-status", status.as_bytes());
-                push_trailers(&fields, &mut frame);
-            }
-        }
+impl Transform for WebAnswer {
+    fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
         match &mut self.text {
-            Some(text) => {
-                text.encode(&frame, &mut self.bytes);
-                text.pad(&mut self.bytes);
-            }
-            None => self.bytes.append(&mut frame),
+            Some(text) => text.encode(piece, out),
+            None => out.extend_from_slice(piece),
         }
-        self.ended = true;
+        Ok(())
+    }
+
+    /// What came so far is to be read before more comes.
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        if let Some(text) = &mut self.text {
+            text.pad(out);
+        }
+    }
+
+    fn end(&mut self, trailers: &mut Option<Fields>, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let trailers = trailers.take().unwrap_or_else(|| {
+            let mut fields = Fields::new();
+            // One short line fits.
+            let status = self.fallback.number().to_string();
+            let _ = fields.push(b"grpc-status", status.as_bytes());
+            fields
+        });
+        let Some(text) = &mut self.text else {
+            push_trailers(&trailers, out);
+            return Ok(());
+        };
+        let mut frame = Vec::new();
+        push_trailers(&trailers, &mut frame);
+        text.encode(&frame, out);
+        text.pad(out);
+        Ok(())
+    }
+}
+
+/// Content of a request as browsers write it.
+#[derive(Debug, Default)]
+struct WebRequest(TextDecoder);
+
+impl Transform for WebRequest {
+    fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        self.0.decode(piece, out).map_err(|NotBase64| Broken)
+    }
+
+    fn end(&mut self, _: &mut Option<Fields>, _: &mut Vec<u8>) -> Result<(), Broken> {
+        self.0.finish().map_err(|NotBase64| Broken)
     }
 }
 
@@ -115,7 +78,7 @@ impl Exchange<'_, '_> {
 
     /// Makes the request one that servers of gRPC understand, if it is one of a browser.
     #[inline]
-    pub(super) fn translate_call(&mut self, upload: &mut Upload) -> Result<(), SpaceExhausted> {
+    pub(super) fn translate_call(&mut self, upload: &mut Upload) -> Result<(), Fault> {
         match self.translated() {
             None => Ok(()),
             Some(dialect) => self.translate_request(dialect, upload),
@@ -123,27 +86,25 @@ impl Exchange<'_, '_> {
     }
 
     #[cold]
-    fn translate_request(
-        &mut self,
-        dialect: Dialect,
-        upload: &mut Upload,
-    ) -> Result<(), SpaceExhausted> {
+    fn translate_request(&mut self, dialect: Dialect, upload: &mut Upload) -> Result<(), Fault> {
         if dialect == Dialect::WebText && self.request.has_content() {
             self.request.body = BodyLength::Framed;
-            upload.decode_text();
+            upload.transform(Pipeline::new(vec![Box::new(WebRequest::default())]))?;
         }
         let fields = &mut self.request.fields;
-        translate_type(fields, dialect, Dialect::Plain)?;
+        translate_type(fields, dialect, Dialect::Plain).map_err(|_| exhausted())?;
         // Browsers do not let programs say so; without it some servers do not answer.
         if !fields.lists(FieldId::Te, b"trailers") {
-            fields.push(b"te", b"trailers")?;
+            fields.push(b"te", b"trailers").map_err(|_| exhausted())?;
         }
         Ok(())
     }
 
     /// Makes the head of the answer one that the browser understands, and says what becomes of the content.
     /// What is no answer of gRPC stays as it is.
-    pub(super) fn translate_answer(&mut self) -> Result<Option<Box<WebAnswer>>, SpaceExhausted> {
+    pub(super) fn translate_answer(
+        &mut self,
+    ) -> Result<Option<Box<dyn Transform>>, SpaceExhausted> {
         let Some(dialect) = self.translated() else { return Ok(None) };
         let kind = self.response.fields.value(FieldId::ContentType).and_then(Dialect::of);
         if kind != Some(Dialect::Plain) {
@@ -158,10 +119,7 @@ impl Exchange<'_, '_> {
         }
         Ok(Some(Box::new(WebAnswer {
             text: (dialect == Dialect::WebText).then(TextEncoder::default),
-            bytes: Vec::new(),
-            sent: 0,
             fallback: self.told_status(None),
-            ended: false,
         })))
     }
 }

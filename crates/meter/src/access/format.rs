@@ -38,6 +38,8 @@ const JSON: &[(&str, &str)] = &[
     ("referer", "request.header.referer"),
     ("user_agent", "request.header.user-agent"),
     ("grpc_status", "grpc.status"),
+    ("user", "auth.user"),
+    ("variant", "canary.variant"),
     ("fault", "fault"),
 ];
 

@@ -37,8 +37,13 @@ pub struct AccessRecord<'a> {
     pub attempts: u32,
     /// How a gRPC call ended ([`sluice_message::GrpcStatus::name`]); `None` for other requests.
     pub grpc_status: Option<&'static str>,
-    /// Reason of the fault ([`sluice_message::FaultKind::reason`]) if there was one.
+    /// Reason of the fault ([`sluice_message::FaultKind::reason`]) if there was one, or why a filter refused the
+    /// request.
     pub fault: Option<&'static str>,
+    /// Who the client has proved to be, if a filter asked for it.
+    pub user: Option<&'a [u8]>,
+    /// The variant of the route that was chosen, if a filter chose one.
+    pub variant: Option<&'a str>,
 }
 
 /// How a client's connection is encrypted. Empty texts are logged as `-`.

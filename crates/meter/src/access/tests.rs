@@ -40,6 +40,8 @@ fn record(head: Option<&RequestHead>) -> AccessRecord<'_> {
         attempts: 2,
         grpc_status: None,
         fault: None,
+        user: None,
+        variant: None,
     }
 }
 
@@ -279,7 +281,7 @@ fn json_has_numbers_and_nulls() {
         + r#""version":"HTTP/1.1","status":200,"request_bytes":70,"response_bytes":1234,"#
         + r#""duration_ms":12.345,"upstream":"api","upstream_address":"127.0.0.1:9001","#
         + r#""upstream_duration_ms":9.000,"upstream_attempts":2,"referer":null,"#
-        + r#""user_agent":null,"grpc_status":null,"fault":null}"#;
+        + r#""user_agent":null,"grpc_status":null,"user":null,"variant":null,"fault":null}"#;
     assert_eq!(line(&AccessFormat::json(), &record(Some(&head))), expected);
     let undecodable = AccessRecord { status: 0, upstream_nanos: None, ..record(None) };
     let json: Value = serde_json::from_str(&line(&AccessFormat::json(), &undecodable)).unwrap();

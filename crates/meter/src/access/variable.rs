@@ -47,6 +47,8 @@ pub(super) enum Variable {
     TlsClientNames,
     TlsClientFingerprint,
     GrpcStatus,
+    User,
+    Variant,
     Fault,
 }
 
@@ -104,7 +106,9 @@ variables! {
     "tls.client.names" TlsClientNames "DNS names and URIs that certificate is for, joined by commas";
     "tls.client.fingerprint" TlsClientFingerprint "SHA-256 digest of that certificate, in hexadecimal digits";
     "grpc.status" GrpcStatus "How a gRPC call ended, such as ok or unavailable";
-    "fault" Fault "Reason of the fault, if there was one";
+    "auth.user" User "Who the client has proved to be, where a filter asks for that";
+    "canary.variant" Variant "The variant that the canary filter chose";
+    "fault" Fault "Reason of the fault, if there was one, or why a filter refused the request";
 }
 
 /// What a line is made of.
@@ -193,6 +197,8 @@ impl Variable {
             Self::GrpcStatus => {
                 style.push_value(out, record.grpc_status.unwrap_or_default().as_bytes());
             }
+            Self::User => style.push_value(out, record.user.unwrap_or_default()),
+            Self::Variant => style.push_value(out, record.variant.unwrap_or_default().as_bytes()),
             Self::Fault => style.push_value(out, record.fault.unwrap_or_default().as_bytes()),
             _ => match record.head {
                 Some(head) => self.write_of_head(head, style, out),

@@ -117,7 +117,9 @@ fn defaults_are_filled_in() {
             action: Action::Proxy(Proxy { upstream: 0 }),
             calls: Calls::default(),
             mirror: None,
+            filters: vec![],
         }],
+        filters: vec![],
         warnings: vec![],
     };
     assert_eq!(model, expected);
@@ -488,6 +490,7 @@ fn routes_arrive() {
             action: Action::Proxy(Proxy { upstream: 0 }),
             calls: Calls::default(),
             mirror: None,
+            filters: vec![],
         }
     );
     assert_eq!(routes[1].path, PathPattern::Regex(text("^/v[0-9]+/")));

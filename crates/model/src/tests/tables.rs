@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::filters::FILTERS;
 use super::{environment, toml, yaml};
 use crate::duration::parse_duration;
 use crate::model::{ROOT, read_model};
@@ -24,16 +25,24 @@ fn table_keys() -> Keys {
 }
 
 /// Opens every section once, with every action.
+fn everything() -> String {
+    let filters = FILTERS.iter().enumerate();
+    let filters = filters.map(|(at, row)| format!("filter.f{at} = {{ {} }}\n", row.example));
+    filters.chain([EVERYTHING.to_owned()]).collect()
+}
+
+/// The same for all but filters.
 const EVERYTHING: &str = "
     listener = [{ address = ':1', tls = { certificates = [{ cert = 'c' }], client = { ca = 'c', headers = {} } },
                   proxy_protocol = { from = '::1' } }]
     upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {}, tls = {}, protocol = 'negotiate' }
     route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
-             { path = '/b', proxy = 'a', concurrency = { adaptive = {} } }, { path = '/c', health = true }]";
+             { path = '/b', proxy = 'a', filters = [], concurrency = { adaptive = {} } }, { path = '/c', health = true }]";
 
 #[test]
 fn the_reader_asks_for_every_key() {
-    let source = Source { name: "x", text: EVERYTHING, format: Format::Toml };
+    let text = everything();
+    let source = Source { name: "x", text: &text, format: Format::Toml };
     let report = Report::new(source.name, source.text);
     let document = crate::read_tree(&source, &report).unwrap();
     read_model(&document, &report);
@@ -241,9 +250,13 @@ fn every_unknown_key_is_refused_everywhere() {
         "route = [{ health = true, zzzzzzz = 1 }]",
         "route = [{ respond.zzzzzzz = 1 }]",
         "route = [{ redirect = { to = '/', zzzzzzz = 1 } }]",
+        "filter.a = { guard = {}, zzzzzzz = 1 }",
     ];
+    let filters = FILTERS.iter().flat_map(|row| row.wrong);
+    let filters = filters.map(|options| format!("filter.a = {{ {options} }}"));
+    let rows: Vec<String> = rows.into_iter().map(str::to_owned).chain(filters).collect();
     assert_eq!(rows.len(), ROOT.family().len());
-    for text in rows {
+    for text in &rows {
         let problems = toml(text).unwrap_err();
         let found = |it: &&crate::Problem| it.message == "unknown key `zzzzzzz`";
         let problem = problems.list.iter().find(found).unwrap_or_else(|| panic!("{problems}"));

@@ -3,8 +3,10 @@
 use std::task::{Context, Poll};
 
 use sluice_conn::{Content, Relay, RelayFault};
-use sluice_message::{FaultKind, Syntax};
-use sluice_wire::grpc_web::TextDecoder;
+use sluice_filter::{Broken, Pipeline};
+use sluice_message::{FaultKind, Fields, Syntax};
+
+use crate::exchange::ReadAhead;
 
 /// The beginning of a request's content, as far as it has come.
 pub(super) struct Kept {
@@ -17,8 +19,10 @@ pub(super) struct Kept {
     sent: usize,
     /// All has come.
     ended: bool,
-    /// Decodes what comes.
-    text: Option<TextDecoder>,
+    /// Changes what comes.
+    pipeline: Option<Pipeline>,
+    /// What follows the content, once that has ended and was changed.
+    trailers: Option<Fields>,
     /// There is more than is kept: what was sent is gone.
     outgrown: bool,
 }
@@ -34,12 +38,35 @@ pub(super) enum Passed {
 impl Kept {
     /// Keeps up to `most` bytes, of which up to `again` may be sent again.
     pub(super) const fn new(most: usize, again: usize) -> Self {
-        Self { bytes: Vec::new(), most, again, sent: 0, ended: false, text: None, outgrown: false }
+        Self {
+            bytes: Vec::new(),
+            most,
+            again,
+            sent: 0,
+            ended: false,
+            pipeline: None,
+            trailers: None,
+            outgrown: false,
+        }
     }
 
-    /// Keeps nothing for longer than it takes to send it, decoded.
-    pub(super) fn of_text() -> Self {
-        Self { text: Some(TextDecoder::default()), ..Self::new(0, 0) }
+    /// Content that was read already.
+    pub(super) fn of_gathered(gathered: ReadAhead) -> Self {
+        let ReadAhead { bytes, ended } = gathered;
+        let length = bytes.len();
+        Self { ended, bytes, ..Self::new(length, length) }
+    }
+
+    /// Keeps nothing for longer than it takes to send it, changed by this.
+    pub(super) fn through(self, mut pipeline: Pipeline) -> Result<Self, Broken> {
+        let mut kept = Self { ended: self.ended, ..Self::new(0, 0) };
+        pipeline.push(&self.bytes, &mut kept.bytes)?;
+        if self.ended {
+            pipeline.end(&mut kept.trailers, &mut kept.bytes)?;
+        }
+        kept.allow_again(kept.bytes.len());
+        kept.pipeline = Some(pipeline);
+        Ok(kept)
     }
 
     /// From now on up to so many bytes are kept.
@@ -90,7 +117,11 @@ impl Kept {
                 }
             }
             if self.ended {
-                relay.sender.finish(relay.receiver.trailers());
+                let trailers = match &self.pipeline {
+                    None => relay.receiver.trailers(),
+                    Some(_) => self.trailers.as_ref(),
+                };
+                relay.sender.finish(trailers);
                 return Passed::Moved(Poll::Ready(Ok(())));
             }
             match relay.receiver.poll_content(relay.source, cx) {
@@ -98,7 +129,7 @@ impl Kept {
                     let piece = relay.receiver.piece();
                     let taken = piece.len();
                     if taken > self.most.saturating_sub(self.bytes.len()) {
-                        if self.text.is_none() {
+                        if self.pipeline.is_none() {
                             return Passed::Outgrown;
                         }
                         self.outgrown = true;
@@ -107,19 +138,24 @@ impl Kept {
                         self.bytes.clear();
                         self.sent = 0;
                     }
-                    match &mut self.text {
-                        None => self.bytes.extend_from_slice(piece),
-                        Some(text) => {
-                            if text.decode(piece, &mut self.bytes).is_err() {
-                                return failed(NO_TEXT);
-                            }
+                    let changed = match &mut self.pipeline {
+                        None => {
+                            self.bytes.extend_from_slice(piece);
+                            Ok(())
                         }
+                        Some(pipeline) => pipeline.push(piece, &mut self.bytes),
+                    };
+                    if let Err(Broken) = changed {
+                        return failed(BROKEN);
                     }
                     relay.receiver.advance(taken);
                 }
                 Poll::Ready(Ok(Content::End)) => {
-                    if self.text.as_ref().is_some_and(|text| text.finish().is_err()) {
-                        return failed(NO_TEXT);
+                    if let Some(pipeline) = &mut self.pipeline {
+                        self.trailers = relay.receiver.trailers().cloned();
+                        if let Err(Broken) = pipeline.end(&mut self.trailers, &mut self.bytes) {
+                            return failed(BROKEN);
+                        }
                     }
                     self.ended = true;
                 }
@@ -135,7 +171,8 @@ impl Kept {
     }
 }
 
-const NO_TEXT: RelayFault = RelayFault::Source(FaultKind::Malformed(Syntax::Base64));
+/// Content that is not what it says it is.
+const BROKEN: RelayFault = RelayFault::Source(FaultKind::Malformed(Syntax::Base64));
 
 fn failed(fault: RelayFault) -> Passed {
     Passed::Moved(Poll::Ready(Err(fault)))

@@ -1,0 +1,127 @@
+//! Filters become what runs, and go on over reloads as long as nothing of them changes.
+
+mod guard;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sluice_engine::RouteFilters;
+use sluice_expression::{Condition, Phase, Scope};
+use sluice_filter::{Chain, Filter, Link};
+use sluice_meter::FilterMeter;
+use sluice_model::{Expression, FilterKind, Model, Route};
+use sluice_route::Captures;
+
+use super::table::path_spec;
+use crate::flaw::Flaw;
+
+/// A filter that runs, or is about to.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    kind: FilterKind,
+    when: Option<Arc<Condition>>,
+    filter: Arc<dyn Filter>,
+    meter: Arc<FilterMeter>,
+}
+
+/// The filters in force, by name.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    workers: usize,
+    made: BTreeMap<String, Made>,
+}
+
+/// What a filter is built with.
+pub(crate) struct Tools<'a> {
+    workers: usize,
+    /// The meter of the filter that had the name before.
+    before: Option<&'a Arc<FilterMeter>>,
+    /// The one it has now.
+    meter: Option<Arc<FilterMeter>>,
+}
+
+impl Tools<'_> {
+    /// The meter of the filter, which tells these outcomes apart. Counts go on under the same name.
+    pub(crate) fn meter(&mut self, outcomes: &[&str]) -> Arc<FilterMeter> {
+        let meter = match self.before {
+            Some(before) if before.is_for(outcomes) => Arc::clone(before),
+            _ => Arc::new(FilterMeter::new(self.workers, outcomes)),
+        };
+        self.meter = Some(Arc::clone(&meter));
+        meter
+    }
+}
+
+impl Shelf {
+    /// Nothing yet, for so many workers.
+    pub(crate) const fn new(workers: usize) -> Self {
+        Self { workers, made: BTreeMap::new() }
+    }
+
+    /// The filters of a model, in its order. Those that are the same as before are the same objects: what
+    /// they know and count goes on.
+    pub(super) fn prepare(&self, model: &Model, flaws: &mut Vec<Flaw>) -> Vec<Made> {
+        let mut all = Vec::new();
+        for filter in &model.filters {
+            let before = self.made.get(&filter.name);
+            let element = || format!("filter \"{}\", {}", filter.name, filter.kind.key());
+            let when = match filter.when.as_ref().map(condition).transpose() {
+                Ok(when) => when,
+                Err(message) => {
+                    flaws.push(Flaw::new(element(), message));
+                    continue;
+                }
+            };
+            if let Some(same) = before.filter(|before| before.kind == filter.kind) {
+                all.push(Made { when, ..same.clone() });
+                continue;
+            }
+            let before = before.map(|before| &before.meter);
+            let mut tools = Tools { workers: self.workers, before, meter: None };
+            match build(&filter.kind, &mut tools) {
+                Ok(built) => all.push(Made {
+                    kind: filter.kind.clone(),
+                    when,
+                    filter: built,
+                    meter: tools.meter.unwrap_or_else(|| Arc::new(FilterMeter::new(1, &[]))),
+                }),
+                Err(message) => flaws.push(Flaw::new(element(), message)),
+            }
+        }
+        all
+    }
+
+    /// These are in force from now on.
+    pub(crate) fn take(&mut self, model: &Model, made: &[Made]) {
+        let names = model.filters.iter().map(|filter| filter.name.clone());
+        self.made = names.zip(made.iter().cloned()).collect();
+    }
+
+    /// What the metrics page reads.
+    pub(crate) fn meters(&self) -> BTreeMap<String, Arc<FilterMeter>> {
+        let meters = self.made.iter();
+        meters.map(|(name, made)| (name.clone(), Arc::clone(&made.meter))).collect()
+    }
+}
+
+/// A condition of the model, which has checked it.
+fn condition(text: &Expression) -> Result<Arc<Condition>, String> {
+    let compiled = Condition::compile(&text.0, &Scope::new(Phase::Response));
+    compiled.map(Arc::new).map_err(|problem| problem.to_string())
+}
+
+/// What a filter of this kind does.
+fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, String> {
+    Ok(match kind {
+        FilterKind::Guard(options) => Arc::new(guard::guard(options, tools)),
+    })
+}
+
+/// What requests of a route go through.
+pub(crate) fn route_filters(route: &Route, made: &[Made]) -> Option<RouteFilters> {
+    let chosen = route.filters.iter().filter_map(|&at| made.get(at));
+    let link = |made: &Made| Link { filter: Arc::clone(&made.filter), when: made.when.clone() };
+    let links = chosen.map(link);
+    let chain = Chain::new(&links.collect::<Vec<_>>())?;
+    Some(RouteFilters { chain, captures: Captures::of(&path_spec(&route.path)) })
+}

@@ -1,0 +1,477 @@
+//! The filters of a route, asked on the way there and back.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use sluice_filter::{
+    Chain, Content, DoneContext, Notes, Pause, Paused, Pipeline, Progress, Reply, RequestContext,
+    ResponseContext, Resume, Source,
+};
+use sluice_message::{
+    BodyLength, Expectation, Fault, FaultKind, FieldId, GrpcStatus, Persistence, ResponseHead,
+};
+
+use super::call::refuse_with;
+use super::{Exchange, Refusal, Step, Stop, exhausted};
+use crate::Route;
+use crate::coroutine::Panicked;
+use crate::lent::Lent;
+use crate::snapshot::RouteFilters;
+use crate::waiting::Unserved;
+
+/// A request is routed anew no more often than this: filters may send it in a circle.
+const REROUTES: u8 = 8;
+
+/// What filters work with, used again and again.
+#[derive(Default)]
+pub(crate) struct Stand {
+    pub(crate) notes: Notes,
+    /// A head of our own that filters change.
+    head: ResponseHead,
+    /// The path that the route was found by.
+    path: Vec<u8>,
+    /// Content that was read before the request goes anywhere.
+    gathered: Option<Box<ReadAhead>>,
+    /// Why a filter refused the request.
+    refusal: Option<&'static str>,
+    reroutes: u8,
+}
+
+/// Content of a request that was read before the request goes anywhere.
+#[derive(Debug, Default)]
+pub(crate) struct ReadAhead {
+    pub(crate) bytes: Vec<u8>,
+    /// That is all there is.
+    pub(crate) ended: bool,
+}
+
+/// An exchange that a filter holds up.
+pub(crate) struct Suspended<'e> {
+    route: &'e Route,
+    filters: &'e RouteFilters,
+    paused: Paused,
+}
+
+impl Stand {
+    /// For a request that has a chain to go through.
+    fn begin(&mut self, path: &[u8]) {
+        self.notes.clear();
+        self.remember(path);
+        self.gathered = None;
+        self.refusal = None;
+        self.reroutes = 0;
+    }
+
+    fn remember(&mut self, path: &[u8]) {
+        self.path.clear();
+        self.path.extend_from_slice(path);
+    }
+}
+
+impl<'e> Exchange<'e, '_> {
+    /// Asks the filters of the route before anything else is done for the request.
+    #[inline(never)]
+    pub(super) fn filter(&mut self, route: &'e Route, filters: &'e RouteFilters) -> Step<'e> {
+        match self.filters {
+            None => self.stand.begin(self.request.path()),
+            // The request was routed anew.
+            Some(_) => self.stand.remember(self.request.path()),
+        }
+        self.filters = Some(filters);
+        let progress = self.ask(route, filters, |chain, context| chain.begin(context));
+        self.follow(route, filters, progress)
+    }
+
+    /// Goes on where a filter held the exchange up.
+    pub(crate) async fn go_on(&mut self, suspended: Suspended<'e>) -> Step<'e> {
+        let Suspended { route, filters, paused } = suspended;
+        let (next, pause) = paused.split();
+        let resume = match pause {
+            Pause::Future(waiting) => self.await_filter(waiting).await,
+            Pause::Content(most, resume) => self.gather(route, most).await.map(|()| resume),
+        };
+        let progress = match resume {
+            Ok(resume) => {
+                self.ask(route, filters, |chain, context| chain.resume(next, resume, context))
+            }
+            Err(stop) => return Step::Stopped(stop),
+        };
+        self.follow(route, filters, progress)
+    }
+
+    fn follow(
+        &mut self,
+        route: &'e Route,
+        filters: &'e RouteFilters,
+        progress: Result<Progress, Fault>,
+    ) -> Step<'e> {
+        match progress {
+            Ok(Progress::Done) => self.admit(route),
+            Ok(Progress::Respond(reply)) => self.answered(|exchange| exchange.give(*reply)),
+            Ok(Progress::Reroute) => self.route_anew(),
+            Ok(Progress::Paused(paused)) => {
+                Step::Filter(Box::new(Suspended { route, filters, paused }))
+            }
+            Err(fault) => Step::Stopped(fault.into()),
+        }
+    }
+
+    /// Calls filters. A panic of one costs this request, which is answered with 500.
+    #[inline]
+    fn ask(
+        &mut self,
+        route: &Route,
+        filters: &RouteFilters,
+        call: impl FnOnce(&Chain, &mut RequestContext<'_>) -> Progress,
+    ) -> Result<Progress, Fault> {
+        let Stand { notes, path, gathered, .. } = &mut *self.stand;
+        let lent = Lent {
+            worker: self.worker,
+            scope: self.scope,
+            connection: self.connection,
+            route,
+            filters,
+            path,
+        };
+        let content = gathered.as_deref().map_or_else(Content::default, |gathered| Content {
+            bytes: &gathered.bytes,
+            more: !gathered.ended,
+        });
+        let mut context = RequestContext {
+            request: &mut *self.request,
+            client: self.client,
+            notes,
+            gateway: &lent,
+            content,
+        };
+        // What a panic leaves half-changed is dropped with the request, or made anew for the next.
+        let asked = catch_unwind(AssertUnwindSafe(|| call(&filters.chain, &mut context)));
+        asked.map_err(|payload| {
+            self.worker.on_panic(&Panicked(payload));
+            Fault::internal(FaultKind::Broken)
+        })
+    }
+
+    /// Looks for a route for what the request has become.
+    #[cold]
+    fn route_anew(&mut self) -> Step<'e> {
+        self.stand.reroutes += 1;
+        if self.stand.reroutes > REROUTES {
+            return Step::Stopped(Fault::internal(FaultKind::Broken).into());
+        }
+        self.stand.notes.restart();
+        match self.find_route() {
+            Ok(route) => self.act(route),
+            Err(Refusal::Fault(fault)) => Step::Stopped(fault.into()),
+            Err(Refusal::Method(allow)) => self.answered(|exchange| exchange.refuse_method(&allow)),
+        }
+    }
+
+    /// Waits for what a filter waits for. A client that leaves meanwhile is not waited for.
+    async fn await_filter(
+        &mut self,
+        waiting: impl Future<Output = Resume>,
+    ) -> Result<Resume, Stop> {
+        let mut waiting = pin!(waiting);
+        let guarded =
+            poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| waiting.as_mut().poll(cx))) {
+                Ok(Poll::Ready(resume)) => Poll::Ready(Ok(resume)),
+                Ok(Poll::Pending) => Poll::Pending,
+                Err(payload) => Poll::Ready(Err(Panicked(payload))),
+            });
+        match self.wait_for(Duration::MAX, guarded).await {
+            Ok(Ok(resume)) => Ok(resume),
+            Ok(Err(panicked)) => {
+                self.worker.on_panic(&panicked);
+                Err(Fault::internal(FaultKind::Broken).into())
+            }
+            Err(Unserved::Gone(fault)) => Err(fault.into()),
+            Err(Unserved::Refused(_)) => Err(Fault::downstream(FaultKind::DeadlineExceeded).into()),
+        }
+    }
+
+    /// Reads content until there are `most` bytes of it, or no more.
+    async fn gather(&mut self, route: &Route, most: usize) -> Result<(), Stop> {
+        let limit = self.body_limit(route);
+        let mut gathered = self.stand.gathered.take().unwrap_or_default();
+        if !self.request.has_content() {
+            gathered.ended = true;
+        } else if self.request.expectation == Expectation::Continue {
+            self.invite_content();
+        }
+        while !gathered.ended && gathered.bytes.len() < most {
+            match self.downstream.read_content().await? {
+                sluice_conn::Content::End => gathered.ended = true,
+                sluice_conn::Content::Piece => {
+                    let receiver = &mut *self.downstream.receiver;
+                    let room = most.saturating_sub(gathered.bytes.len());
+                    let piece = receiver.piece();
+                    let piece = piece.get(..room).unwrap_or(piece);
+                    gathered.bytes.extend_from_slice(piece);
+                    let taken = piece.len();
+                    receiver.advance(taken);
+                    if receiver.content() > limit {
+                        return Err(Fault::downstream(FaultKind::BodyTooLarge).into());
+                    }
+                }
+            }
+        }
+        self.stand.gathered = Some(gathered);
+        Ok(())
+    }
+
+    /// Says 100 (Continue) itself (RFC 9110, 10.1.1): no origin has been asked.
+    #[cold]
+    fn invite_content(&mut self) {
+        let head = ResponseHead { status: 100, ..ResponseHead::default() };
+        self.downstream.send_interim(&head);
+        self.request.expectation = Expectation::None;
+        self.request.fields.remove(FieldId::Expect);
+    }
+
+    /// Content that was read already, for whom the request goes to.
+    #[inline]
+    pub(crate) fn take_gathered(&mut self) -> Option<Box<ReadAhead>> {
+        match self.filters {
+            None => None,
+            Some(_) => self.stand.gathered.take(),
+        }
+    }
+
+    /// The upstream that is to answer.
+    #[inline]
+    pub(super) fn target(&self, cluster: usize) -> usize {
+        match self.filters {
+            None => cluster,
+            Some(_) => self.stand.notes.target().unwrap_or(cluster),
+        }
+    }
+
+    /// Bytes of content that may follow.
+    #[inline]
+    pub(super) fn body_limit(&self, route: &Route) -> u64 {
+        match self.filters {
+            None => route.body_limit,
+            Some(_) => self.stand.notes.body_limit().unwrap_or(u64::MAX).min(route.body_limit),
+        }
+    }
+
+    /// Why a filter refused the request.
+    pub(super) fn refusal(&self) -> Option<&'static str> {
+        self.filters.and(self.stand.refusal)
+    }
+
+    /// Gives an answer of a filter.
+    fn give(&mut self, reply: Reply) -> Result<Persistence, Fault> {
+        let persistence = self.persistence_after_content();
+        self.stand.refusal = reply.reason;
+        self.find_call();
+        if let (Some(call), Some(reason)) = (self.call, reply.reason) {
+            let status = GrpcStatus::of_http(reply.status);
+            self.note_call(status);
+            let mut head = self.trailers_only(call)?;
+            refuse_with(&mut head.fields, status, (reply.status, reason))
+                .map_err(|_| exhausted())?;
+            self.send(&head, b"", persistence);
+            *self.response = head;
+            return Ok(persistence);
+        }
+        let mut head = std::mem::take(self.response);
+        head.fields.clear();
+        head =
+            ResponseHead { status: reply.status, fields: head.fields, ..ResponseHead::default() };
+        head.fields.push_all(&reply.fields).map_err(|_| exhausted())?;
+        self.send(&head, &reply.body, persistence);
+        *self.response = head;
+        Ok(persistence)
+    }
+
+    /// Queues an answer that is in memory after the filters have seen it.
+    #[inline(never)]
+    pub(super) fn send_through(
+        &mut self,
+        filters: &'e RouteFilters,
+        (head, body): (&ResponseHead, &[u8]),
+        persistence: Persistence,
+    ) {
+        if !filters.chain.sees_responses() {
+            return self.deliver(head, body, persistence);
+        }
+        let mut own = std::mem::take(&mut self.stand.head);
+        own.copy_from(head);
+        let fault = self.fault.is_some() || self.stand.refusal.is_some();
+        let source = if fault { Source::Fault } else { Source::Gateway };
+        let (replaced, pipeline) = self.show(filters, &mut own, source);
+        let body = replaced.as_ref().map_or(body, |reply| &reply.body);
+        let mut out = Vec::new();
+        let changed = pipeline.is_some_and(|mut pipeline| {
+            let pushed = pipeline.push(body, &mut out);
+            pushed.and_then(|()| pipeline.end(&mut None, &mut out)).is_ok()
+        });
+        self.deliver(&own, if changed { &out } else { body }, persistence);
+        self.stand.head = own;
+    }
+
+    /// Shows a head that nothing follows to the filters.
+    pub(super) fn show_own(&mut self, head: &mut ResponseHead) {
+        if let Some(filters) = self.filters.filter(|filters| filters.chain.sees_responses()) {
+            let _ = self.show(filters, head, Source::Fault);
+        }
+    }
+
+    /// Shows the head of an answer to the filters. What replaces it, and what its content goes through.
+    fn show(
+        &mut self,
+        filters: &'e RouteFilters,
+        head: &mut ResponseHead,
+        source: Source,
+    ) -> (Option<Box<Reply>>, Option<Box<Pipeline>>) {
+        let Some(route) = self.route else { return (None, None) };
+        let wants_content = self.downstream.wants_content(head.status);
+        let Stand { notes, path, .. } = &mut *self.stand;
+        let lent = Lent {
+            worker: self.worker,
+            scope: self.scope,
+            connection: self.connection,
+            route,
+            filters,
+            path,
+        };
+        let mut context = ResponseContext {
+            request: &*self.request,
+            response: head,
+            source,
+            client: self.client,
+            notes,
+            gateway: &lent,
+        };
+        let shown = catch_unwind(AssertUnwindSafe(|| {
+            let replaced = filters.chain.show_response(&mut context);
+            let transforms = match context.response.status {
+                101 => Vec::new(),
+                _ => filters.chain.response_transforms(&mut context),
+            };
+            (replaced, transforms)
+        }));
+        let (replaced, transforms) = shown.unwrap_or_else(|payload| {
+            self.worker.on_panic(&Panicked(payload));
+            let reply = Reply::refusal(500, "a filter failed");
+            (Some(Box::new(reply)), Vec::new())
+        });
+        if let Some(reply) = &replaced
+            && reply.reason.is_some()
+        {
+            self.stand.refusal = reply.reason;
+        }
+        if transforms.is_empty() {
+            return (replaced, None);
+        }
+        // Its length is not what it was; to a client that gets a head alone it is not stated.
+        head.fields.remove(FieldId::ContentLength);
+        let pipeline = wants_content.then(|| Box::new(Pipeline::new(transforms)));
+        (replaced, pipeline)
+    }
+
+    /// Shows the head of the origin's answer to the filters.
+    #[inline]
+    pub(crate) fn show_answer(&mut self) -> (Option<Box<Reply>>, Option<Box<Pipeline>>) {
+        match self.filters {
+            Some(filters) if filters.chain.sees_responses() => self.show_origin(filters),
+            _ => (None, None),
+        }
+    }
+
+    #[inline(never)]
+    fn show_origin(
+        &mut self,
+        filters: &'e RouteFilters,
+    ) -> (Option<Box<Reply>>, Option<Box<Pipeline>>) {
+        let mut head = std::mem::take(self.response);
+        let status = head.status;
+        let (mut replaced, pipeline) = self.show(filters, &mut head, Source::Origin);
+        if status == 101 && replaced.is_none() {
+            // The connection to the origin is a pipe already, whatever is said of it.
+            head.status = status;
+        }
+        if let Some(reply) = &mut replaced {
+            // The filters behind the one that replaced it have seen and changed what is in the head.
+            reply.status = head.status;
+            reply.fields = head.fields.clone();
+        }
+        if pipeline.is_some() && head.body != BodyLength::UntilClose {
+            head.body = BodyLength::Framed;
+        }
+        *self.response = head;
+        (replaced, pipeline)
+    }
+
+    /// Gives the client this instead of the origin's answer.
+    pub(crate) fn send_substitute(&mut self, reply: &Reply, persistence: Persistence) {
+        let mut head = std::mem::take(&mut self.stand.head);
+        head.fields.clear();
+        head =
+            ResponseHead { status: reply.status, fields: head.fields, ..ResponseHead::default() };
+        // It was in a head before.
+        let _ = head.fields.push_all(&reply.fields);
+        self.deliver(&head, &reply.body, persistence);
+        self.stand.head = head;
+    }
+
+    /// What the content of the request has to go through.
+    #[inline]
+    pub(crate) fn request_pipeline(&mut self) -> Option<Box<Pipeline>> {
+        match (self.filters, self.route) {
+            (Some(filters), Some(route)) if filters.chain.sees_request_bodies() => {
+                self.make_request_pipeline(route, filters)
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn make_request_pipeline(
+        &mut self,
+        route: &'e Route,
+        filters: &'e RouteFilters,
+    ) -> Option<Box<Pipeline>> {
+        if !self.request.has_content() {
+            return None;
+        }
+        let mut transforms = Vec::new();
+        // A panic leaves the content as it is; it was counted.
+        let asked = self.ask(route, filters, |chain, context| {
+            transforms = chain.request_transforms(context);
+            Progress::Done
+        });
+        if asked.is_err() || transforms.is_empty() {
+            return None;
+        }
+        self.request.body = BodyLength::Framed;
+        Some(Box::new(Pipeline::new(transforms)))
+    }
+
+    /// Tells the filters of the end.
+    #[inline]
+    pub(super) fn end_filters(&self, filters: &RouteFilters, nanos: u64) {
+        if filters.chain.sees_ends() {
+            self.tell_end(filters, nanos);
+        }
+    }
+
+    #[inline(never)]
+    fn tell_end(&self, filters: &RouteFilters, nanos: u64) {
+        let done = DoneContext {
+            status: self.status,
+            nanos,
+            upstream_nanos: self.upstream.nanos,
+            notes: &self.stand.notes,
+            worker: self.worker.index,
+        };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| filters.chain.end(&done))) {
+            self.worker.on_panic(&Panicked(payload));
+        }
+    }
+}

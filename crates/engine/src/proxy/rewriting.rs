@@ -1,0 +1,87 @@
+//! Content that is changed on its way to the client.
+
+use std::task::{Context, Poll};
+
+use sluice_conn::{Content, Relay, RelayFault};
+use sluice_filter::{Broken, Pipeline};
+use sluice_message::{FaultKind, Fields};
+
+/// Content that is changed at once, so that no more waits than a peer takes at a time.
+const SHARE: usize = 16 * 1024;
+
+/// Content of an answer that goes through a pipeline.
+#[derive(Debug)]
+pub(super) struct Rewriting {
+    pipeline: Pipeline,
+    /// What has come out of it, and how much of that is sent.
+    bytes: Vec<u8>,
+    sent: usize,
+    /// Whether something may be held back that can be had without more coming in.
+    begun: bool,
+    ended: bool,
+    trailers: Option<Fields>,
+}
+
+impl Rewriting {
+    pub(super) const fn new(pipeline: Pipeline) -> Self {
+        Self { pipeline, bytes: Vec::new(), sent: 0, begun: false, ended: false, trailers: None }
+    }
+
+    /// Moves content until its end was written, or neither side can go on.
+    pub(super) fn poll(
+        &mut self,
+        cx: &Context<'_>,
+        relay: &mut Relay<'_>,
+    ) -> Poll<Result<(), RelayFault>> {
+        loop {
+            while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
+                match relay.sender.poll_piece(relay.sink, cx, rest) {
+                    Poll::Ready(Ok(taken)) => self.sent += taken,
+                    Poll::Ready(Err(kind)) => return Poll::Ready(Err(RelayFault::Sink(kind))),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            self.bytes.clear();
+            self.sent = 0;
+            if self.ended {
+                relay.sender.finish(self.trailers.as_ref());
+                return Poll::Ready(Ok(()));
+            }
+            let changed = match relay.receiver.poll_content(relay.source, cx) {
+                Poll::Ready(Ok(Content::Piece)) => {
+                    let piece = relay.receiver.piece();
+                    let share = piece.get(..SHARE).unwrap_or(piece);
+                    let taken = share.len();
+                    let pushed = self.pipeline.push(share, &mut self.bytes);
+                    relay.receiver.advance(taken);
+                    self.begun = true;
+                    pushed
+                }
+                Poll::Ready(Ok(Content::End)) => {
+                    self.ended = true;
+                    self.trailers = relay.receiver.trailers().cloned();
+                    self.pipeline.end(&mut self.trailers, &mut self.bytes)
+                }
+                Poll::Ready(Err(kind)) => return Poll::Ready(Err(RelayFault::Source(kind))),
+                Poll::Pending if std::mem::take(&mut self.begun) => {
+                    // What came so far is to be read before more comes.
+                    self.pipeline.flush(&mut self.bytes)
+                }
+                Poll::Pending => {
+                    return match relay.sender.poll_flush(relay.sink, cx) {
+                        Poll::Ready(Err(kind)) => Poll::Ready(Err(RelayFault::Sink(kind))),
+                        _ => Poll::Pending,
+                    };
+                }
+            };
+            if let Err(Broken) = changed {
+                return Poll::Ready(Err(RelayFault::Source(FaultKind::Broken)));
+            }
+        }
+    }
+
+    /// Whether something waits for the client to take it.
+    pub(super) fn is_owing(&self) -> bool {
+        self.sent < self.bytes.len()
+    }
+}

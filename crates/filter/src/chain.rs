@@ -1,0 +1,291 @@
+//! The filters of a route, sorted by when they are called.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sluice_expression::{Condition, Need};
+
+use crate::Filter;
+use crate::context::{DoneContext, RequestContext, ResponseContext};
+use crate::notes::Notes;
+use crate::phases::{Phase, Phases};
+use crate::reply::Reply;
+use crate::transform::Transform;
+use crate::verdict::{ResponseVerdict, Resume, Verdict, Waiting};
+
+/// One filter of a chain.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The filter.
+    pub filter: Arc<dyn Filter>,
+    /// When it is left out, if it ever is.
+    pub when: Option<Arc<Condition>>,
+}
+
+/// What a chain of filters came to.
+pub enum Progress {
+    /// No filter objects: what the route says is to happen.
+    Done,
+    /// The client gets this answer.
+    Respond(Box<Reply>),
+    /// Another route is to be looked for.
+    Reroute,
+    /// A filter has to wait.
+    Paused(Paused),
+}
+
+/// A chain in the middle of which a filter waits.
+pub struct Paused {
+    /// The place the chain goes on at afterwards.
+    next: usize,
+    /// What is waited for.
+    pub pause: Pause,
+}
+
+/// What is waited for.
+pub enum Pause {
+    /// This future.
+    Future(Waiting),
+    /// Content, up to so many bytes.
+    Content(usize, Resume),
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("Done"),
+            Self::Respond(reply) => f.debug_tuple("Respond").field(reply).finish(),
+            Self::Reroute => f.write_str("Reroute"),
+            Self::Paused(paused) => write!(f, "Paused before {}", paused.next),
+        }
+    }
+}
+
+/// Chains are no longer than this: a bit for each filter says whether it is left out.
+pub const LONGEST: usize = 64;
+
+/// A filter at its place for one phase.
+#[derive(Debug)]
+struct Stage {
+    /// One bit, by the place of the filter in the configuration.
+    bit: u64,
+    when: Option<Arc<Condition>>,
+    /// Absent where the condition has to be judged in a phase that the filter itself takes no part in.
+    filter: Option<Arc<dyn Filter>>,
+}
+
+/// The filters of a route.
+#[derive(Debug, Default)]
+pub struct Chain {
+    request_head: Box<[Stage]>,
+    request_body: Box<[Stage]>,
+    response_head: Box<[Stage]>,
+    response_body: Box<[Stage]>,
+    done: Box<[Stage]>,
+}
+
+impl Chain {
+    /// A chain of these, the outermost first; `None` if nothing would ever be called. More than [`LONGEST`]
+    /// are not taken.
+    #[must_use]
+    pub fn new(links: &[Link]) -> Option<Self> {
+        let towards_origin = |phase| stages(links.iter().enumerate(), phase);
+        let towards_client = |phase| stages(links.iter().enumerate().rev(), phase);
+        let chain = Self {
+            request_head: towards_origin(Phase::RequestHead),
+            request_body: towards_origin(Phase::RequestBody),
+            response_head: towards_client(Phase::ResponseHead),
+            response_body: towards_client(Phase::ResponseBody),
+            done: towards_client(Phase::Done),
+        };
+        let idle = links.iter().all(|link| link.filter.phases() == Phases::NONE);
+        (!idle && links.len() <= LONGEST).then_some(chain)
+    }
+
+    /// Shows the head of a request to its filters.
+    #[must_use]
+    pub fn begin(&self, request: &mut RequestContext<'_>) -> Progress {
+        self.advance(0, request)
+    }
+
+    /// Goes on after a wait.
+    #[must_use]
+    pub fn resume(
+        &self,
+        next: usize,
+        resume: Resume,
+        request: &mut RequestContext<'_>,
+    ) -> Progress {
+        match self.settle(resume(request), next) {
+            Some(progress) => progress,
+            None => self.advance(next, request),
+        }
+    }
+
+    fn advance(&self, from: usize, request: &mut RequestContext<'_>) -> Progress {
+        let stages = self.request_head.get(from..).unwrap_or_default();
+        for (place, stage) in stages.iter().enumerate() {
+            if let Some(when) = &stage.when
+                && !judge(stage.bit, when, request)
+            {
+                continue;
+            }
+            let Some(filter) = &stage.filter else { continue };
+            let verdict = filter.on_request_head(request);
+            if matches!(verdict, Verdict::Continue) {
+                continue;
+            }
+            if let Some(progress) = self.settle(verdict, from + place + 1) {
+                return progress;
+            }
+        }
+        Progress::Done
+    }
+
+    /// What a verdict means; `None` if the chain goes on.
+    #[cold]
+    fn settle(&self, verdict: Verdict, next: usize) -> Option<Progress> {
+        let pause = match verdict {
+            Verdict::Continue => return None,
+            Verdict::Respond(reply) => return Some(Progress::Respond(reply)),
+            Verdict::Reroute => return Some(Progress::Reroute),
+            Verdict::Wait(waiting) => Pause::Future(waiting),
+            Verdict::Gather(most, resume) => Pause::Content(most, resume),
+        };
+        Some(Progress::Paused(Paused { next, pause }))
+    }
+
+    /// Whether answers are to be shown to anybody.
+    #[must_use]
+    #[inline]
+    pub fn sees_responses(&self) -> bool {
+        !self.response_head.is_empty() || !self.response_body.is_empty()
+    }
+
+    /// Whether content of requests may have to go through something.
+    #[must_use]
+    #[inline]
+    pub fn sees_request_bodies(&self) -> bool {
+        !self.request_body.is_empty()
+    }
+
+    /// Whether anybody wants to know of the end.
+    #[must_use]
+    #[inline]
+    pub fn sees_ends(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// Shows the head of an answer to its filters. The last replacement is what counts.
+    #[must_use]
+    pub fn show_response(&self, response: &mut ResponseContext<'_>) -> Option<Box<Reply>> {
+        let mut replaced = None;
+        for stage in &self.response_head {
+            let Some(filter) = stage.active(response) else { continue };
+            if let ResponseVerdict::Replace(mut reply) = filter.on_response_head(response) {
+                response.response.status = reply.status;
+                std::mem::swap(&mut response.response.fields, &mut reply.fields);
+                response.response.reason = sluice_message::Span::default();
+                replaced = Some(reply);
+            }
+        }
+        replaced
+    }
+
+    /// What the content of a request has to go through, in this order.
+    #[must_use]
+    pub fn request_transforms(&self, request: &mut RequestContext<'_>) -> Vec<Box<dyn Transform>> {
+        let chosen = self.request_body.iter().filter_map(|stage| {
+            let taken = request.notes.left_out & stage.bit == 0;
+            taken.then(|| stage.filter.as_ref()?.request_body(request)).flatten()
+        });
+        chosen.collect()
+    }
+
+    /// What the content of an answer has to go through, in this order.
+    #[must_use]
+    pub fn response_transforms(
+        &self,
+        response: &mut ResponseContext<'_>,
+    ) -> Vec<Box<dyn Transform>> {
+        let mut chosen = Vec::new();
+        for stage in &self.response_body {
+            chosen.extend(stage.active(response).and_then(|filter| filter.response_body(response)));
+        }
+        chosen
+    }
+
+    /// Tells of the end.
+    pub fn end(&self, done: &DoneContext<'_>) {
+        for stage in &self.done {
+            if done.notes.left_out & stage.bit == 0
+                && let Some(filter) = &stage.filter
+            {
+                filter.on_done(done);
+            }
+        }
+    }
+}
+
+impl Paused {
+    /// The place to go on at and what is waited for.
+    #[must_use]
+    pub fn split(self) -> (usize, Pause) {
+        (self.next, self.pause)
+    }
+}
+
+impl Stage {
+    /// The filter, unless it is left out. A request may have been answered before its condition was judged.
+    fn active(&self, response: &mut ResponseContext<'_>) -> Option<&dyn Filter> {
+        if let Some(when) = &self.when {
+            if response.notes.judged & self.bit == 0 {
+                let holds = when.holds(&response.view());
+                note(response.notes, self.bit, holds);
+            }
+            if response.notes.left_out & self.bit != 0 {
+                return None;
+            }
+        }
+        self.filter.as_deref()
+    }
+}
+
+/// Whether the filter takes part.
+#[inline]
+fn judge(bit: u64, when: &Condition, request: &mut RequestContext<'_>) -> bool {
+    let holds = when.holds(&request.view());
+    note(request.notes, bit, holds);
+    holds
+}
+
+#[inline]
+fn note(notes: &mut Notes, bit: u64, holds: bool) {
+    notes.judged |= bit;
+    if !holds {
+        notes.left_out |= bit;
+    }
+}
+
+fn stages<'l>(links: impl Iterator<Item = (usize, &'l Link)>, phase: Phase) -> Box<[Stage]> {
+    links.filter_map(|(place, link)| stage(place, link, phase)).collect()
+}
+
+/// The stage of a filter for a phase, if it has one there. A condition about the request is judged when the
+/// request comes, by what the client sent: later it may have been changed.
+fn stage(place: usize, link: &Link, phase: Phase) -> Option<Stage> {
+    let phases = link.filter.phases();
+    let late = link.when.as_ref().is_some_and(|when| when.needs().has(Need::Response));
+    let takes_part = phases.contain(phase);
+    let judged_here = phase == Phase::RequestHead && link.when.is_some() && !late;
+    if !takes_part && !judged_here {
+        return None;
+    }
+    // Nobody knows yet whether it is to be called.
+    if late && matches!(phase, Phase::RequestHead | Phase::RequestBody) {
+        return None;
+    }
+    let filter = takes_part.then(|| Arc::clone(&link.filter));
+    let bit = u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place)).unwrap_or(0);
+    Some(Stage { bit, when: link.when.clone(), filter })
+}

@@ -1,0 +1,172 @@
+//! What the gateway lends to filters.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sluice_message::{FaultKind, Fields};
+
+/// How loud a line of a filter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// What a client did.
+    Info,
+    /// Something a filter depends on fails.
+    Warn,
+    /// The filter fails.
+    Error,
+}
+
+/// What was agreed upon when the client's connection was encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encryption<'a> {
+    /// Version of the protocol, such as `TLSv1.3`.
+    pub version: &'a str,
+    /// Name of the suite.
+    pub suite: &'a str,
+    /// The name the client asked for; empty if it named none.
+    pub server_name: &'a str,
+    /// `yes` if a ticket shortened the handshake, else `no`.
+    pub resumed: &'a str,
+}
+
+/// A client's certificate, which was verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Certificate<'a> {
+    /// Its subject.
+    pub subject: &'a str,
+    /// The names it is for.
+    pub names: &'a [String],
+    /// Its SHA-256 digest in hexadecimal digits.
+    pub fingerprint: &'a str,
+}
+
+/// A future of one worker.
+pub type Local<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// The answer to a [`Fetch`] that is under way.
+pub type Fetching = Local<Result<Fetched, FetchFault>>;
+
+/// A request that a filter makes itself. It goes through an upstream like every other: its servers are chosen,
+/// its connections kept, its limits obeyed.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// The upstream, by its index in the snapshot.
+    pub cluster: usize,
+    /// The method.
+    pub method: Vec<u8>,
+    /// Path and query.
+    pub target: Vec<u8>,
+    /// Value of `Host`; empty = the one that is configured for the upstream, or its server's address.
+    pub host: Vec<u8>,
+    /// Field lines, without framing and `Host`.
+    pub fields: Fields,
+    /// Content.
+    pub body: Vec<u8>,
+    /// The longest all of it may take.
+    pub timeout: Duration,
+    /// An answer may have so many bytes of content.
+    pub limit: usize,
+    /// Whom it is made for: some upstreams choose their server by that.
+    pub client: IpAddr,
+}
+
+/// The answer to a [`Fetch`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Status code.
+    pub status: u16,
+    /// Field lines.
+    pub fields: Fields,
+    /// Content.
+    pub body: Vec<u8>,
+    /// Field lines that came behind the content.
+    pub trailers: Option<Fields>,
+}
+
+/// Why a [`Fetch`] has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchFault {
+    /// It took too long.
+    TimedOut,
+    /// The answer is larger than allowed.
+    TooLarge,
+    /// Asking failed.
+    Failed(FaultKind),
+}
+
+impl fmt::Display for FetchFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TimedOut => "it took too long",
+            Self::TooLarge => "its answer is too large",
+            Self::Failed(kind) => kind.reason(),
+        })
+    }
+}
+
+/// What the gateway lends to a filter for the time of a call. All of it belongs to the worker that the request
+/// runs on.
+pub trait Gateway {
+    /// Name of the route.
+    fn route(&self) -> &str;
+    /// Name of the listener.
+    fn listener(&self) -> &str;
+    /// `http` or `https`: how the client's connection was opened.
+    fn scheme(&self) -> &'static str;
+    /// Who opened the connection; not the client where somebody trusted stands in between.
+    fn peer(&self) -> IpAddr;
+    /// Its port; 0 where it has none.
+    fn port(&self) -> u16;
+    /// Whether the peer is trusted to say who the client is.
+    fn is_peer_trusted(&self) -> bool;
+    /// How the connection is encrypted, if it is.
+    fn encryption(&self) -> Option<Encryption<'_>>;
+    /// The certificate that the client has shown.
+    fn certificate(&self) -> Option<Certificate<'_>>;
+    /// What the path of the route calls by this name: a segment `{name}` or a group of a regular expression.
+    fn capture(&self, name: &str) -> Option<Cow<'_, [u8]>>;
+    /// Number of the worker, from 0.
+    fn worker(&self) -> usize;
+    /// Nanoseconds of a clock that never goes back; read once per turn of the worker's loop.
+    fn now(&self) -> u64;
+    /// Milliseconds since 1970 of the clock on the wall.
+    fn unix_ms(&self) -> u64;
+    /// Bits that nobody can foresee.
+    fn random(&self) -> u64;
+    /// Whether the upstream of this index has a server that would be asked now.
+    fn is_available(&self, cluster: usize) -> bool;
+    /// Writes a line to the log of faults, which holds floods back.
+    fn log(&self, level: Level, line: fmt::Arguments<'_>);
+    /// Makes a request.
+    fn fetch(&self, fetch: Fetch) -> Fetching;
+    /// Ends after so long.
+    fn sleep(&self, duration: Duration) -> Local<()>;
+    /// Has something done elsewhere that would hold the worker up, such as hashing a password. Yields `false`
+    /// if too much is waiting to be done already: it was not done then. Use [`compute`].
+    fn offload(&self, work: Box<dyn FnOnce() + Send>) -> Local<bool>;
+}
+
+/// What [`compute`] yields.
+pub type Computation<T> = Local<Option<T>>;
+
+/// Computes something elsewhere that would hold the worker up; `None` if too much waits to be done already.
+pub fn compute<T: Send + 'static>(
+    gateway: &dyn Gateway,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Computation<T> {
+    let place = Arc::new(Mutex::new(None));
+    let result = Arc::clone(&place);
+    let done = gateway.offload(Box::new(move || {
+        let value = work();
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+    }));
+    Box::pin(async move {
+        done.await;
+        result.lock().unwrap_or_else(PoisonError::into_inner).take()
+    })
+}

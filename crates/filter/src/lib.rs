@@ -1,0 +1,72 @@
+//! The contract between the gateway and what may look at and change requests on their way: filters.
+//!
+//! A [`Filter`] is one object for all workers and all requests. It says in which [`Phases`] of an exchange it
+//! takes part, and is called in those alone: natively, and later the same way from Lua and by proxy-wasm, whose
+//! phases these are. What it may do beyond changing heads the [`Gateway`] lends it; connections it never sees.
+//!
+//! Filters of a route form a [`Chain`]. Towards the origin it is gone through in the order of the configuration,
+//! towards the client the other way round, so that the first filter is the outermost one.
+
+mod chain;
+mod context;
+mod gateway;
+mod notes;
+mod phases;
+mod reply;
+mod transform;
+mod verdict;
+
+pub use chain::{Chain, LONGEST, Link, Pause, Paused, Progress};
+pub use context::{DoneContext, REQUEST_ID, RequestContext, ResponseContext, Source, View};
+pub use gateway::{
+    Certificate, Computation, Encryption, Fetch, FetchFault, Fetched, Fetching, Gateway, Level,
+    Local, compute,
+};
+pub use notes::{Claims, Notes};
+pub use phases::{Phase, Phases};
+pub use reply::{Content, Reply, phrase};
+pub use transform::{Broken, Pipeline, Transform};
+pub use verdict::{ResponseVerdict, Resume, Verdict, Waiting};
+
+use std::fmt::Debug;
+
+/// Something that looks at requests and answers on their way, and may change them or answer itself.
+///
+/// All methods but [`Filter::phases`] have a default that does nothing; the ones of phases that are not named
+/// are never called. A panic in any of them costs the request it happened in: it is answered with 500.
+pub trait Filter: Debug + Send + Sync {
+    /// When it is to be called. Asked once, when the chain is built.
+    fn phases(&self) -> Phases;
+
+    /// The head of a request is there. Runs on the hot path: whoever has nothing to do returns
+    /// [`Verdict::Continue`] without having allocated or looked at a clock.
+    fn on_request_head(&self, request: &mut RequestContext<'_>) -> Verdict {
+        let _ = request;
+        Verdict::Continue
+    }
+
+    /// What the content of the request has to go through on its way to the origin, if this one's is to.
+    /// Asked when an origin is about to get it; not asked for requests without content.
+    fn request_body(&self, request: &mut RequestContext<'_>) -> Option<Box<dyn Transform>> {
+        let _ = request;
+        None
+    }
+
+    /// The head of the final answer is there, of the origin's or of one the gateway gives itself.
+    fn on_response_head(&self, response: &mut ResponseContext<'_>) -> ResponseVerdict {
+        let _ = response;
+        ResponseVerdict::Continue
+    }
+
+    /// What the content of the answer has to go through on its way to the client, if this one's is to. Asked
+    /// after the head was seen by all filters; not asked for answers without content and for tunnels.
+    fn response_body(&self, response: &mut ResponseContext<'_>) -> Option<Box<dyn Transform>> {
+        let _ = response;
+        None
+    }
+
+    /// All is over: for counting and logging.
+    fn on_done(&self, done: &DoneContext<'_>) {
+        let _ = done;
+    }
+}

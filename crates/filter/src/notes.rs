@@ -1,0 +1,128 @@
+//! What filters leave for each other, for templates and for the log, within one exchange.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// What is said of a client in a token that was verified.
+pub trait Claims: Debug + Send + Sync {
+    /// The claim at this path of names, as text: texts as they are, others as JSON.
+    fn claim(&self, path: &[Box<str>]) -> Option<Cow<'_, [u8]>>;
+}
+
+/// Notes of one exchange; their memory is used again.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// Who the client has proved to be.
+    user: Vec<u8>,
+    /// What its token says.
+    claims: Option<Arc<dyn Claims>>,
+    /// The variant of the route that was chosen for it.
+    variant: Option<Arc<str>>,
+    /// The upstream that was chosen instead of the route's.
+    target: Option<usize>,
+    /// Bytes of content that may follow, if a filter says.
+    body_limit: Option<u64>,
+    /// Others, by name.
+    others: Vec<(Arc<str>, Vec<u8>)>,
+    /// A bit for each filter of the chain whose condition was judged.
+    pub(crate) judged: u64,
+    /// A bit for each filter that is left out.
+    pub(crate) left_out: u64,
+}
+
+impl Notes {
+    /// Forgets everything, for the next exchange.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.user.clear();
+        self.claims = None;
+        self.variant = None;
+        self.target = None;
+        self.body_limit = None;
+        self.others.clear();
+        self.judged = 0;
+        self.left_out = 0;
+    }
+
+    /// Begins with the chain of another route; what was found out stays.
+    pub fn restart(&mut self) {
+        self.target = None;
+        self.judged = 0;
+        self.left_out = 0;
+    }
+
+    /// Who the client has proved to be; for `auth.user`.
+    #[must_use]
+    pub fn user(&self) -> Option<&[u8]> {
+        (!self.user.is_empty()).then_some(&*self.user)
+    }
+
+    /// The client has proved to be this one.
+    pub fn set_user(&mut self, user: &[u8]) {
+        self.user.clear();
+        self.user.extend_from_slice(user);
+    }
+
+    /// What a verified token says of the client; for `auth.claim`.
+    #[must_use]
+    pub fn claims(&self) -> Option<&dyn Claims> {
+        self.claims.as_deref()
+    }
+
+    /// The client has shown a token that says so.
+    pub fn set_claims(&mut self, claims: Arc<dyn Claims>) {
+        self.claims = Some(claims);
+    }
+
+    /// The variant that was chosen; for `canary.variant`.
+    #[must_use]
+    pub fn variant(&self) -> Option<&str> {
+        self.variant.as_deref()
+    }
+
+    /// This variant was chosen.
+    pub fn set_variant(&mut self, variant: Arc<str>) {
+        self.variant = Some(variant);
+    }
+
+    /// The upstream that answers instead of the route's, by its index in the snapshot.
+    #[must_use]
+    pub const fn target(&self) -> Option<usize> {
+        self.target
+    }
+
+    /// This upstream answers instead of the route's; `None` takes it back. Without effect where the route has
+    /// no upstream.
+    pub const fn set_target(&mut self, target: Option<usize>) {
+        self.target = target;
+    }
+
+    /// Bytes of content that filters let through, if any of them says.
+    #[must_use]
+    pub const fn body_limit(&self) -> Option<u64> {
+        self.body_limit
+    }
+
+    /// No more content than this is let through, nor than others have said.
+    pub fn limit_body(&mut self, bytes: u64) {
+        self.body_limit = Some(self.body_limit.map_or(bytes, |before| before.min(bytes)));
+    }
+
+    /// The note of this name; for `note.NAME`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.others.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
+
+    /// Leaves a note, or changes it.
+    pub fn set(&mut self, name: &Arc<str>, value: &[u8]) {
+        match self.others.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => {
+                old.clear();
+                old.extend_from_slice(value);
+            }
+            None => self.others.push((Arc::clone(name), value.to_vec())),
+        }
+    }
+}

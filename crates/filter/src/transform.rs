@@ -1,0 +1,172 @@
+//! Content that is changed while it passes.
+
+use std::fmt::Debug;
+
+use sluice_message::Fields;
+
+/// Content that cannot be what it says it is: the message is broken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// Changes content piece by piece. It holds no more back than it has to: content is not gathered.
+pub trait Transform: Debug {
+    /// The next piece; what comes out of it is appended. Pieces are cut anywhere.
+    ///
+    /// # Errors
+    /// [`Broken`]; no more is asked of it then.
+    fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Broken>;
+
+    /// No more is at hand for now. What can be passed on without knowing what follows is to be.
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+
+    /// The content has ended, with these trailers if there are any; they may be changed or taken out.
+    ///
+    /// # Errors
+    /// [`Broken`] if it must not end here.
+    fn end(&mut self, trailers: &mut Option<Fields>, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let _ = (trailers, out);
+        Ok(())
+    }
+}
+
+/// Several transforms, each working on what the one before it made.
+#[derive(Debug)]
+pub struct Pipeline {
+    transforms: Vec<Box<dyn Transform>>,
+    /// What goes into a transform and what comes out of it.
+    buffers: [Vec<u8>; 2],
+}
+
+impl Pipeline {
+    /// Of these, in this order.
+    #[must_use]
+    pub const fn new(transforms: Vec<Box<dyn Transform>>) -> Self {
+        Self { transforms, buffers: [Vec::new(), Vec::new()] }
+    }
+
+    /// The same with one more behind the others.
+    #[must_use]
+    pub fn followed_by(mut self, last: Box<dyn Transform>) -> Self {
+        self.transforms.push(last);
+        self
+    }
+
+    /// See [`Transform::push`].
+    ///
+    /// # Errors
+    /// [`Broken`]
+    pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        let Self { transforms, buffers: [current, next] } = self;
+        match transforms.as_mut_slice() {
+            [] => out.extend_from_slice(piece),
+            [only] => only.push(piece, out)?,
+            [first, others @ ..] => {
+                current.clear();
+                first.push(piece, current)?;
+                pass(others, (current, next))?;
+                out.append(current);
+            }
+        }
+        Ok(())
+    }
+
+    /// See [`Transform::flush`].
+    ///
+    /// # Errors
+    /// [`Broken`]
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let Self { transforms, buffers: [current, next] } = self;
+        let mut rest = transforms.as_mut_slice();
+        while let [first, others @ ..] = rest {
+            current.clear();
+            first.flush(current);
+            pass(others, (current, next))?;
+            out.append(current);
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// See [`Transform::end`].
+    ///
+    /// # Errors
+    /// [`Broken`]
+    pub fn end(&mut self, trailers: &mut Option<Fields>, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let Self { transforms, buffers: [current, next] } = self;
+        let mut rest = transforms.as_mut_slice();
+        while let [first, others @ ..] = rest {
+            current.clear();
+            first.end(trailers, current)?;
+            pass(others, (current, next))?;
+            out.append(current);
+            rest = others;
+        }
+        Ok(())
+    }
+}
+
+/// What is in `current` goes through these.
+fn pass(
+    transforms: &mut [Box<dyn Transform>],
+    (current, next): (&mut Vec<u8>, &mut Vec<u8>),
+) -> Result<(), Broken> {
+    for transform in transforms {
+        if current.is_empty() {
+            return Ok(());
+        }
+        next.clear();
+        transform.push(current, next)?;
+        std::mem::swap(current, next);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps the last byte back until more comes.
+    #[derive(Debug)]
+    struct Behind(Option<u8>, &'static [u8]);
+
+    impl Transform for Behind {
+        fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+            for byte in piece {
+                out.extend(self.0.replace(*byte));
+            }
+            if piece.contains(&b'!') { Err(Broken) } else { Ok(()) }
+        }
+
+        fn end(&mut self, _: &mut Option<Fields>, out: &mut Vec<u8>) -> Result<(), Broken> {
+            out.extend(self.0.take());
+            out.extend_from_slice(self.1);
+            Ok(())
+        }
+    }
+
+    fn through(transforms: Vec<Box<dyn Transform>>, pieces: &[&[u8]]) -> Result<Vec<u8>, Broken> {
+        let mut pipeline = Pipeline::new(transforms);
+        let mut out = Vec::new();
+        for piece in pieces {
+            pipeline.push(piece, &mut out)?;
+            pipeline.flush(&mut out)?;
+        }
+        pipeline.end(&mut None, &mut out)?;
+        Ok(out)
+    }
+
+    #[test]
+    fn each_works_on_what_the_one_before_made() {
+        let behind = |end| -> Box<dyn Transform> { Box::new(Behind(None, end)) };
+        let pieces: [&[u8]; 4] = [b"ab", b"", b"c", b"de"];
+        for count in 0..4 {
+            let ends: [&[u8]; 3] = [b"1", b"2", b"3"];
+            let all = ends.iter().take(count).map(|end| behind(end)).collect();
+            let expected = [b"abcde", &*ends[..count].concat()].concat();
+            assert_eq!(through(all, &pieces).unwrap(), expected, "{count}");
+        }
+        assert_eq!(through(vec![behind(b""), behind(b"")], &[b"a!b"]), Err(Broken));
+    }
+}

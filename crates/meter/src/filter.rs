@@ -1,0 +1,76 @@
+//! What is counted for a filter.
+
+use crate::{Counter, Histogram, PerWorker};
+
+/// A filter tells no more outcomes apart than this.
+pub const MOST_OUTCOMES: usize = 16;
+
+/// One worker's counts for one filter.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    outcomes: [Counter; MOST_OUTCOMES],
+    waits: Histogram,
+}
+
+/// The counts of a filter, by what came of asking it.
+#[derive(Debug)]
+pub struct FilterMeter {
+    outcomes: Box<[Box<str>]>,
+    counts: PerWorker<Counts>,
+}
+
+impl FilterMeter {
+    /// For so many workers and the outcomes of these names, of which [`MOST_OUTCOMES`] are counted.
+    #[must_use]
+    pub fn new(workers: usize, outcomes: &[&str]) -> Self {
+        let outcomes = outcomes.iter().take(MOST_OUTCOMES).map(|name| (*name).into()).collect();
+        Self { outcomes, counts: PerWorker::new(workers) }
+    }
+
+    /// Whether it tells these outcomes apart.
+    #[must_use]
+    pub fn is_for(&self, outcomes: &[&str]) -> bool {
+        self.outcomes.iter().map(|name| &**name).eq(outcomes.iter().take(MOST_OUTCOMES).copied())
+    }
+
+    /// Counts an outcome, by its place among the names.
+    #[inline]
+    pub fn count(&self, worker: usize, outcome: usize) {
+        if let Some(counter) = self.counts.worker(worker).outcomes.get(outcome) {
+            counter.increment();
+        }
+    }
+
+    /// Counts a wait for somebody else, in nanoseconds.
+    pub fn observe_wait(&self, worker: usize, nanos: u64) {
+        self.counts.worker(worker).waits.observe_nanos(nanos);
+    }
+
+    /// The outcomes and how often there was each.
+    pub fn outcomes(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.outcomes.iter().enumerate().map(|(place, name)| {
+            let count = |counts: &Counts| counts.outcomes.get(place).map_or(0, Counter::value);
+            (&**name, self.counts.sum(count))
+        })
+    }
+
+    /// Counts of all workers, and how to read the waits in one: for the page of metrics.
+    pub(crate) fn waits(&self) -> (&PerWorker<Counts>, impl Fn(&Counts) -> &Histogram + use<>) {
+        (&self.counts, |counts| &counts.waits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_counted_by_name() {
+        let meter = FilterMeter::new(2, &["passed", "refused"]);
+        for (worker, outcome) in [(0, 0), (1, 1), (1, 1), (0, 99)] {
+            meter.count(worker, outcome);
+        }
+        assert_eq!(meter.outcomes().collect::<Vec<_>>(), [("passed", 1), ("refused", 2)]);
+        assert!(meter.is_for(&["passed", "refused"]) && !meter.is_for(&["passed"]));
+    }
+}

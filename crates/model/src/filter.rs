@@ -1,0 +1,231 @@
+//! Filters: what looks at requests and answers on their way, and may change them or answer itself.
+
+mod guard;
+
+pub use guard::Length;
+
+use std::collections::HashMap;
+
+use sluice_expression::{Phase, Scope};
+
+use crate::expression::{Expression, read_condition};
+use crate::fields::{Fields, Phrase};
+use crate::name::parse_name;
+use crate::nearest::suggestion;
+use crate::place::Span;
+use crate::problem::Flaw;
+use crate::report::Report;
+use crate::section::{Key, Kind, Preset, Section};
+use crate::tree::{Node, Value};
+use crate::upstream::Roster;
+
+/// A filter: what it does, and when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filter {
+    /// The name logs and metrics know it by; no two filters share one.
+    pub name: String,
+    /// The requests it is for, or answers; `None` = all.
+    pub when: Option<Expression>,
+    /// What it does.
+    pub kind: FilterKind,
+}
+
+/// An upstream that a filter asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterUpstream {
+    /// Its position in `Model::upstreams`.
+    pub position: usize,
+    /// Its name, so that two configurations can be told apart in which the position means another one.
+    pub name: String,
+}
+
+/// Defines every kind of filter once: its key, its variant with the options, its section and its reader.
+macro_rules! kinds {
+    ($($key:literal $variant:ident $module:ident $doc:literal;)*) => {
+        $(pub use $module::$variant;)*
+
+        /// What a filter does, with its options.
+        #[derive(Clone, Debug, PartialEq)]
+        #[expect(missing_docs, reason = "each is documented where its options are")]
+        pub enum FilterKind {
+            $($variant($variant),)*
+        }
+
+        /// The keys that say what a filter does; it has exactly one.
+        const KINDS: &[&str] = &[$($key),*];
+
+        pub(crate) static FILTER: Section = Section {
+            name: "filter",
+            doc: "Something that looks at requests and answers on their way, and may change them or answer \
+                  itself; its name is the key, as in `[filter.edge]`. Routes name it in `filters`, where it \
+                  can also be written in place. It has exactly one key that says what it does; each has a \
+                  page in docs/filters.",
+            keys: &[
+                Key {
+                    name: "when",
+                    kind: Kind::Text("condition"),
+                    preset: Preset::Absent("always"),
+                    doc: "The filter takes part only where this holds, such as \
+                          `\"request.path starts_with '/api' && !request.header['x-skip']\"`. Judged by what \
+                          the client has sent, when the filter's turn comes; one that speaks of `response` \
+                          when the answer is there. docs/expressions.md has the language.",
+                },
+                $(Key {
+                    name: $key,
+                    kind: Kind::Table(&$module::SECTION),
+                    preset: Preset::Absent("another kind"),
+                    doc: $doc,
+                },)*
+            ],
+        };
+
+        /// Reads the options under `key`, which is one of [`KINDS`].
+        fn read_kind(
+            fields: &Fields<'_, '_>,
+            key: &str,
+            roster: &mut Roster,
+        ) -> Option<FilterKind> {
+            match key {
+                $($key => $module::read(&fields.table(key), roster).map(FilterKind::$variant),)*
+                _ => None,
+            }
+        }
+
+        impl FilterKind {
+            /// The key it is written under.
+            #[must_use]
+            pub const fn key(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $key,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    "guard" Guard guard "Refuses requests by method and size.";
+}
+
+/// The filters while routes are read: those with a name, and those written in place.
+#[derive(Default)]
+pub(crate) struct Filters {
+    pub(crate) list: Vec<Filter>,
+    positions: HashMap<String, Option<usize>>,
+    /// The place and use of those with a name.
+    written: Vec<(Span, usize, bool)>,
+}
+
+impl Filters {
+    pub(crate) fn read(root: &Fields<'_, '_>, roster: &mut Roster) -> Self {
+        let mut filters = Self::default();
+        for (name, fields) in root.named("filter") {
+            root.report.accept(name.span, parse_name(name.text));
+            // A faulty filter keeps its name, so that its routes are not blamed too.
+            let position = read_filter(&fields, roster).map(|(when, kind)| {
+                filters.list.push(Filter { name: name.text.to_owned(), when, kind });
+                filters.list.len() - 1
+            });
+            filters.written.extend(position.map(|position| (name.span, position, false)));
+            filters.positions.insert(name.text.to_owned(), position);
+        }
+        filters
+    }
+
+    /// The positions of the filters that a key names or holds, in order. `owner` names those written in
+    /// place.
+    pub(crate) fn find(
+        &mut self,
+        fields: &Fields<'_, '_>,
+        owner: &str,
+        roster: &mut Roster,
+    ) -> Vec<usize> {
+        let Some(entry) = fields.entry("filters") else { return Vec::new() };
+        let nodes = match &entry.node.value {
+            Value::List(nodes) => nodes.as_slice(),
+            _ => std::slice::from_ref(&entry.node),
+        };
+        nodes.iter().filter_map(|node| self.find_one(node, owner, (fields, roster))).collect()
+    }
+
+    fn find_one(
+        &mut self,
+        node: &Node,
+        owner: &str,
+        (fields, roster): (&Fields<'_, '_>, &mut Roster),
+    ) -> Option<usize> {
+        let report = fields.report;
+        match &node.value {
+            Value::Text(text) => self.named(Phrase { text: &text.value, span: node.span }, report),
+            Value::Table(_) => {
+                let fields = Fields::open(Some(node), node.span, &FILTER, report);
+                let (when, kind) = read_filter(&fields, roster)?;
+                let base = format!("{owner}/{}", kind.key());
+                let taken = |name: &str| self.list.iter().any(|filter| filter.name == name);
+                let numbered = (2..).map(|number| format!("{base}#{number}"));
+                let name = std::iter::once(base.clone()).chain(numbered).find(|it| !taken(it))?;
+                self.list.push(Filter { name, when, kind });
+                Some(self.list.len() - 1)
+            }
+            Value::Faulty => None,
+            _ => {
+                let message = format!("a filter is a name or a table, this is {}", node.kind());
+                report.error(node.span, Flaw::new(message));
+                None
+            }
+        }
+    }
+
+    fn named(&mut self, wanted: Phrase<'_>, report: &Report<'_>) -> Option<usize> {
+        if let Some(position) = self.positions.get(wanted.text).copied() {
+            let used = self.written.iter_mut().find(|(_, at, _)| Some(*at) == position);
+            if let Some((.., used)) = used {
+                *used = true;
+            }
+            return position;
+        }
+        let mut flaw = Flaw::new(format!("there is no filter \"{}\"", wanted.text));
+        let mut known: Vec<&str> = self.positions.keys().map(String::as_str).collect();
+        known.sort_unstable();
+        flaw.help = suggestion(wanted.text, known.iter().copied(), "filters")
+            .or_else(|| Some(format!("add [filter.{}]", wanted.text)));
+        report.error(wanted.span, flaw);
+        None
+    }
+
+    /// Warns about filters that nobody uses.
+    pub(crate) fn warn_unused(&self, report: &Report<'_>) {
+        for (span, position, used) in &self.written {
+            if let (false, Some(filter)) = (used, self.list.get(*position)) {
+                let message = format!("no route uses the filter \"{}\"", filter.name);
+                report.warning(*span, Flaw::new(message));
+            }
+        }
+    }
+}
+
+/// What a filter does: the one kind that is written.
+fn read_filter(
+    fields: &Fields<'_, '_>,
+    roster: &mut Roster,
+) -> Option<(Option<Expression>, FilterKind)> {
+    let report = fields.report;
+    let when = read_condition(fields, "when", &Scope::new(Phase::Response));
+    let mut written = KINDS.iter().filter_map(|name| fields.written(name)).collect::<Vec<_>>();
+    written.sort_by_key(|entry| entry.span);
+    let [entry, others @ ..] = written.as_slice() else {
+        let flaw = Flaw::new("this filter does nothing")
+            .with_help(format!("give it one kind: {}", KINDS.join(", ")));
+        report.error(fields.span, flaw);
+        return None;
+    };
+    if let Some(second) = others.first() {
+        let names: Vec<String> = written.iter().map(|it| format!("`{}`", it.key)).collect();
+        let flaw =
+            Flaw::new(format!("a filter does one thing, this one has {}", names.join(" and ")))
+                .with_help("write a filter for each, in the order they are to be asked");
+        report.error(second.span, flaw);
+    }
+    let kind = read_kind(fields, &entry.key, roster)?;
+    Some((when, kind))
+}
