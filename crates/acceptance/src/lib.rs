@@ -6,6 +6,7 @@
     reason = "a test tool: a failed expectation is its way of failing the test that uses it"
 )]
 
+pub mod filtered;
 pub mod filters;
 pub mod http2;
 pub mod http2_origin;

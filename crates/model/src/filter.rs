@@ -1,8 +1,23 @@
 //! Filters: what looks at requests and answers on their way, and may change them or answer itself.
 
+mod basic_auth;
+mod csrf;
+mod geo;
 mod guard;
+mod hmac_auth;
+mod ip;
+mod jwt;
+mod key_auth;
+mod referer;
+mod told;
+mod user_agent;
 
+pub use csrf::CsrfToken;
+pub use geo::Places;
 pub use guard::Length;
+pub use jwt::{JwksSource, JwtKeys, TokenPlace};
+pub use told::{NamedSecrets, WithoutCredentials};
+pub use user_agent::Unsaid;
 
 use std::collections::HashMap;
 
@@ -105,6 +120,15 @@ macro_rules! kinds {
 
 kinds! {
     "guard" Guard guard "Refuses requests by method and size.";
+    "ip" Ip ip "Lets requests through by the address of their client.";
+    "user_agent" UserAgent user_agent "Lets requests through by what they call their program.";
+    "referer" Referer referer "Lets requests through by the page they come from.";
+    "key_auth" KeyAuth key_auth "Lets requests through that bring a key.";
+    "basic_auth" BasicAuth basic_auth "Lets requests through that bring a user's name and password.";
+    "jwt" Jwt jwt "Lets requests through that bring a good JSON Web Token.";
+    "hmac_auth" HmacAuth hmac_auth "Lets requests through that are signed with a shared secret.";
+    "geo" Geo geo "Lets requests through by the place of their client, and tells origins of it.";
+    "csrf" Csrf csrf "Refuses requests that another site has a browser make.";
 }
 
 /// The filters while routes are read: those with a name, and those written in place.

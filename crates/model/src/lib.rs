@@ -29,6 +29,7 @@ mod report;
 mod respond;
 mod route;
 mod schema;
+mod secret;
 mod section;
 mod share;
 mod size;
@@ -42,7 +43,11 @@ mod yaml;
 pub use address::{Address, ServerAddress};
 pub use calls::{Calls, WebCalls};
 pub use expression::Expression;
-pub use filter::{Filter, FilterKind, FilterUpstream, Guard, Length};
+pub use filter::{
+    BasicAuth, Csrf, CsrfToken, Filter, FilterKind, FilterUpstream, Geo, Guard, HmacAuth, Ip,
+    JwksSource, Jwt, JwtKeys, KeyAuth, Length, NamedSecrets, Places, Referer, TokenPlace, Unsaid,
+    UserAgent, WithoutCredentials,
+};
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,
     ListenerTimeout, ListenerTls, Older, ProxyProtocol, SelfSigned, TLS_GROUPS, TLS_SUITES,
@@ -59,6 +64,7 @@ pub use reference::reference;
 pub use respond::{BodySource, Redirect, Respond};
 pub use route::{Action, Proof, Proxy, Route};
 pub use schema::schema;
+pub use secret::Secret;
 pub use share::Share;
 pub use source::{Format, Source};
 pub use status::CALL_FAILURES;

@@ -30,6 +30,9 @@ const PARTS: [&str; 13] = [
 /// A key with one of these as a word of its own holds a secret.
 const WORDS: [&str; 8] = ["key", "keys", "auth", "pass", "pwd", "pin", "session", "private"];
 
+/// Tables whose names only sound like secrets: each key in them is looked at.
+const OPEN: [&str; 4] = ["basic_auth", "external_auth", "hmac_auth", "key_auth"];
+
 /// The document as typed, as JSON: defaults are not filled in, the environment is not asked,
 /// secrets are replaced by "***". A secret is what stands under a key that sounds like one, user
 /// and password of an URL, and such a parameter in a query.
@@ -53,8 +56,10 @@ fn show(node: &Node) -> Json {
         Value::Text(text) => Json::String(mask(&text.value)),
         Value::List(list) => Json::Array(list.iter().map(show).collect()),
         Value::Table(entries) => {
-            let show =
-                |node: &Node, key: &str| if is_secret(key) { hide(node) } else { show(node) };
+            let show = |node: &Node, key: &str| {
+                let open = OPEN.contains(&key) && matches!(node.value, Value::Table(_));
+                if is_secret(key) && !open { hide(node) } else { show(node) }
+            };
             let pairs = entries.iter().map(|it| (it.key.clone(), show(&it.node, &it.key)));
             Json::Object(pairs.collect::<Map<_, _>>())
         }

@@ -6,7 +6,7 @@ use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     self, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair, RsaEncoding, RsaKeyPair,
 };
-use aws_lc_rs::{hmac, rand};
+use aws_lc_rs::{digest, hmac, rand};
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 
@@ -137,6 +137,16 @@ pub fn forged(header: &str, claims: &str, sign: impl FnOnce(&[u8]) -> Vec<u8>) -
     let signed = format!("{}.{}", encode(header.as_bytes()), encode(claims.as_bytes()));
     let signature = encode(&sign(signed.as_bytes()));
     format!("{signed}.{signature}")
+}
+
+/// Bytes in base64, with padding.
+pub fn base64(bytes: &[u8]) -> String {
+    BASE64_STANDARD.encode(bytes)
+}
+
+/// The SHA-256 digest of bytes.
+pub fn sha256(bytes: &[u8]) -> Vec<u8> {
+    digest::digest(&digest::SHA256, bytes).as_ref().to_vec()
 }
 
 /// The keys as a JWKS.

@@ -33,7 +33,7 @@ mod switch;
 pub use deadline::{Deadline, PATIENCE};
 pub use exchange::{After, Exchange};
 pub use faults::{FaultOrigin, Mode};
-pub use issuer::{SigningKey, forged, jwks};
+pub use issuer::{SigningKey, base64, forged, jwks, sha256};
 pub use job::Job;
 pub use names::{NameServer, Resolution, Service};
 pub use origin::{Behaviour, Gate, Origin};

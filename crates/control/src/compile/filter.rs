@@ -1,5 +1,8 @@
 //! Filters become what runs, and go on over reloads as long as nothing of them changes.
 
+mod access;
+mod auth;
+mod files;
 mod guard;
 
 use std::collections::BTreeMap;
@@ -12,6 +15,7 @@ use sluice_meter::FilterMeter;
 use sluice_model::{Expression, FilterKind, Model, Route};
 use sluice_route::Captures;
 
+use self::files::Files;
 use super::table::path_spec;
 use crate::flaw::Flaw;
 
@@ -22,6 +26,7 @@ pub(crate) struct Made {
     when: Option<Arc<Condition>>,
     filter: Arc<dyn Filter>,
     meter: Arc<FilterMeter>,
+    files: Files,
 }
 
 /// The filters in force, by name.
@@ -38,6 +43,8 @@ pub(crate) struct Tools<'a> {
     before: Option<&'a Arc<FilterMeter>>,
     /// The one it has now.
     meter: Option<Arc<FilterMeter>>,
+    /// The files it is made of.
+    files: Files,
 }
 
 impl Tools<'_> {
@@ -72,18 +79,21 @@ impl Shelf {
                     continue;
                 }
             };
-            if let Some(same) = before.filter(|before| before.kind == filter.kind) {
+            let is_same = |made: &&Made| made.kind == filter.kind && made.files.are_unchanged();
+            if let Some(same) = before.filter(is_same) {
                 all.push(Made { when, ..same.clone() });
                 continue;
             }
             let before = before.map(|before| &before.meter);
-            let mut tools = Tools { workers: self.workers, before, meter: None };
+            let mut tools =
+                Tools { workers: self.workers, before, meter: None, files: Files::default() };
             match build(&filter.kind, &mut tools) {
                 Ok(built) => all.push(Made {
                     kind: filter.kind.clone(),
                     when,
                     filter: built,
                     meter: tools.meter.unwrap_or_else(|| Arc::new(FilterMeter::new(1, &[]))),
+                    files: tools.files,
                 }),
                 Err(message) => flaws.push(Flaw::new(element(), message)),
             }
@@ -114,6 +124,15 @@ fn condition(text: &Expression) -> Result<Arc<Condition>, String> {
 fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, String> {
     Ok(match kind {
         FilterKind::Guard(options) => Arc::new(guard::guard(options, tools)),
+        FilterKind::Ip(options) => Arc::new(access::ip(options, tools)?),
+        FilterKind::UserAgent(options) => Arc::new(access::user_agent(options, tools)?),
+        FilterKind::Referer(options) => Arc::new(access::referer(options, tools)?),
+        FilterKind::Geo(options) => Arc::new(access::geo(options, tools)?),
+        FilterKind::KeyAuth(options) => Arc::new(auth::key_auth(options, tools)?),
+        FilterKind::BasicAuth(options) => Arc::new(auth::basic_auth(options, tools)?),
+        FilterKind::Jwt(options) => Arc::new(auth::jwt(options, tools)?),
+        FilterKind::HmacAuth(options) => Arc::new(auth::hmac_auth(options, tools)?),
+        FilterKind::Csrf(options) => Arc::new(auth::csrf(options, tools)?),
     })
 }
 

@@ -44,8 +44,24 @@ impl KeySet {
     /// # Errors
     /// Why the token is not accepted. [`Refusal::UnknownKey`] may mean that the set is out of date.
     pub fn verify(&self, token: &[u8], rules: &Rules, now: u64) -> Result<Verified, Refusal> {
+        self.verify_by(&[], token, (rules, now))
+    }
+
+    /// The same, by one of these algorithms only, unless there is none.
+    ///
+    /// # Errors
+    /// As [`KeySet::verify`].
+    pub fn verify_by(
+        &self,
+        algorithms: &[Algorithm],
+        token: &[u8],
+        (rules, now): (&Rules, u64),
+    ) -> Result<Verified, Refusal> {
         let token = Token::parse(token)?;
         let algorithm = Algorithm::named(&token.algorithm).ok_or(Refusal::UnknownAlgorithm)?;
+        if !algorithms.is_empty() && !algorithms.contains(&algorithm) {
+            return Err(Refusal::WrongAlgorithm);
+        }
         self.check_signature(&token, algorithm)?;
         let claims = Claims::new(token.payload);
         let until = claims.check(rules, now)?;

@@ -7,18 +7,22 @@
 mod algorithm;
 mod claims;
 mod compact;
+mod filter;
 mod jwks;
 mod key;
 mod key_set;
 mod pem;
 mod refusal;
+pub(crate) mod remote;
 #[cfg(test)]
 mod tests;
 
 pub use algorithm::Algorithm;
 pub use claims::{Claims, Expiry, Requirement, Rules};
 pub use compact::{MAX_TOKEN, Token};
+pub use filter::{Jwt, JwtOptions, Keys};
 pub use jwks::{Jwks, JwksFlaw, Secrets};
 pub use key::{Key, KeyFlaw};
 pub use key_set::{KeySet, Verified};
 pub use refusal::Refusal;
+pub use remote::RemoteKeys;

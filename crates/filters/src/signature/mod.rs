@@ -20,10 +20,12 @@ mod authorization;
 mod canonical;
 mod date;
 mod digest;
+mod filter;
 mod replays;
 
 pub use authorization::{Authorization, Hash};
 pub use canonical::{Signed, canonical};
 pub use date::parse_date;
 pub use digest::{ContentDigest, DigestCheck};
+pub use filter::{BodyDigest, HmacAuth, HmacAuthOptions};
 pub use replays::{Replays, Sight};

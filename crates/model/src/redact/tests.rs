@@ -73,6 +73,20 @@ proxy = "http://h/?token=abc&x=1"
 }
 
 #[test]
+fn filters_that_only_sound_like_secrets_are_looked_into() {
+    let text = "[filter.a]\nkey_auth = { keys = { eva = 's' }, header = 'x' }\n\
+                [filter.b.basic_auth]\npasswords = { eva = 's' }\nrealm = 'r'\n\
+                [filter.c]\nkey_auth = 's'\n[filter.d.csrf]\nsecrets = ['s', 't']\n";
+    let expected = json!({ "filter": {
+        "a": { "key_auth": { "keys": { "eva": "***" }, "header": "x" } },
+        "b": { "basic_auth": { "passwords": { "eva": "***" }, "realm": "r" } },
+        "c": { "key_auth": "***" },
+        "d": { "csrf": { "secrets": ["***", "***"] } },
+    } });
+    assert_eq!(redact(text), expected);
+}
+
+#[test]
 fn users_in_urls_are_hidden() {
     let rows = [
         ("http://h", "http://h"),

@@ -8,5 +8,33 @@ pub(super) struct Row {
     pub(super) wrong: &'static [&'static str],
 }
 
-pub(super) const FILTERS: &[Row] =
-    &[Row { example: "guard = {}", wrong: &["guard = { zzzzzzz = 1 }"] }];
+pub(super) const FILTERS: &[Row] = &[
+    Row { example: "guard = {}", wrong: &["guard = { zzzzzzz = 1 }"] },
+    Row {
+        example: "ip = { allow = '10.0.0.0/8' }",
+        wrong: &["ip = { allow = '10.0.0.0/8', zzzzzzz = 1 }"],
+    },
+    Row { example: "user_agent = {}", wrong: &["user_agent = { zzzzzzz = 1 }"] },
+    Row { example: "referer = {}", wrong: &["referer = { zzzzzzz = 1 }"] },
+    Row {
+        example: "key_auth = { keys_file = 'keys' }",
+        wrong: &["key_auth = { keys_file = 'keys', zzzzzzz = 1 }"],
+    },
+    Row {
+        example: "basic_auth = { users_file = 'users' }",
+        wrong: &["basic_auth = { users_file = 'users', zzzzzzz = 1 }"],
+    },
+    Row {
+        example: "jwt = { jwks_url = 'http://id.example/keys' }",
+        wrong: &["jwt = { jwks_url = 'http://id.example/keys', zzzzzzz = 1 }"],
+    },
+    Row {
+        example: "hmac_auth = { keys_file = 'keys' }",
+        wrong: &["hmac_auth = { keys_file = 'keys', zzzzzzz = 1 }"],
+    },
+    Row {
+        example: "geo = { files = 'places.mmdb' }",
+        wrong: &["geo = { files = 'places.mmdb', zzzzzzz = 1 }"],
+    },
+    Row { example: "csrf = {}", wrong: &["csrf = { zzzzzzz = 1 }"] },
+];

@@ -1,0 +1,30 @@
+//! Lets requests through by the address of their client.
+
+use sluice_filter::{Filter, Phases, RequestContext, Verdict};
+
+use super::{Admit, Refusing};
+use crate::NetworkSet;
+
+/// Whose requests are let through.
+#[derive(Debug)]
+pub struct Ip {
+    /// Only these, unless there is no set.
+    pub allow: Option<NetworkSet>,
+    /// Not these, even if they are among the others.
+    pub deny: NetworkSet,
+    /// How others are refused.
+    pub refusing: Refusing,
+}
+
+impl Filter for Ip {
+    fn phases(&self) -> Phases {
+        Phases::REQUEST_HEAD
+    }
+
+    fn on_request_head(&self, context: &mut RequestContext<'_>) -> Verdict {
+        let client = context.client;
+        let allowed = self.allow.as_ref().is_none_or(|allow| allow.contains(client));
+        let admit = if allowed && !self.deny.contains(client) { Admit::Yes } else { Admit::No };
+        self.refusing.verdict(context, admit, "address not allowed")
+    }
+}
