@@ -183,7 +183,8 @@ impl<'e, 'c> Exchange<'e, 'c> {
         self.request.persistence = Persistence::Close;
     }
 
-    #[inline]
+    // In line although there are two callers, as all up to where the answer is queued.
+    #[inline(always)]
     fn find_route(&mut self) -> Result<&'e Route, Refusal> {
         let tunnel = self.request.method == Method::Connect;
         if tunnel {
@@ -211,7 +212,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn act(&mut self, route: &'e Route) -> Step<'e> {
         self.route = Some(route);
         if let BodyLength::Known(length) = self.request.body
@@ -229,7 +230,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
     }
 
     /// Does what the route says, if as many requests as that are under way.
-    #[inline]
+    #[inline(always)]
     fn admit(&mut self, route: &'e Route) -> Step<'e> {
         if let Some(admission) = &route.admission
             && !admission.try_enter(&mut self.ticket)

@@ -4,6 +4,7 @@
 
 mod cookie;
 mod csrf;
+mod external_auth;
 mod flight;
 mod guard;
 mod hosts;
@@ -22,6 +23,9 @@ mod secret;
 pub mod signature;
 mod uuid;
 
+pub use external_auth::{
+    AuthBody, AuthProtocol, AuthSettings, DecisionCache, ExternalAuth, Names, OnError,
+};
 pub use guard::{Guard, GuardLimits, Length};
 pub mod restrict;
 mod target;

@@ -1,6 +1,6 @@
 //! Conditions and templates, checked where they are written.
 
-use sluice_expression::{Condition, ExpressionProblem, Scope};
+use sluice_expression::{Condition, ExpressionProblem, Scope, Template};
 
 use crate::fields::{Fields, Phrase};
 use crate::place::Span;
@@ -27,6 +27,24 @@ pub(crate) fn condition(
     report: &Report<'_>,
 ) -> Option<Expression> {
     accept(written, Condition::compile(written.text, scope).map(drop), report)
+}
+
+/// The template under a key, if one is written.
+pub(crate) fn read_template(
+    fields: &Fields<'_, '_>,
+    key: &str,
+    scope: &Scope,
+) -> Option<Expression> {
+    template(fields.text(key)?, scope, fields.report)
+}
+
+/// This template.
+pub(crate) fn template(
+    written: Phrase<'_>,
+    scope: &Scope,
+    report: &Report<'_>,
+) -> Option<Expression> {
+    accept(written, Template::compile(written.text, scope).map(drop), report)
 }
 
 fn accept(

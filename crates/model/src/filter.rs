@@ -2,6 +2,7 @@
 
 mod basic_auth;
 mod csrf;
+mod external_auth;
 mod geo;
 mod guard;
 mod hmac_auth;
@@ -13,6 +14,7 @@ mod told;
 mod user_agent;
 
 pub use csrf::CsrfToken;
+pub use external_auth::{AuthBody, AuthCache, AuthProtocol};
 pub use geo::Places;
 pub use guard::Length;
 pub use jwt::{JwksSource, JwtKeys, TokenPlace};
@@ -63,7 +65,7 @@ macro_rules! kinds {
         #[derive(Clone, Debug, PartialEq)]
         #[expect(missing_docs, reason = "each is documented where its options are")]
         pub enum FilterKind {
-            $($variant($variant),)*
+            $($variant(Box<$variant>),)*
         }
 
         /// The keys that say what a filter does; it has exactly one.
@@ -101,7 +103,10 @@ macro_rules! kinds {
             roster: &mut Roster,
         ) -> Option<FilterKind> {
             match key {
-                $($key => $module::read(&fields.table(key), roster).map(FilterKind::$variant),)*
+                $($key => {
+                    let options = $module::read(&fields.table(key), roster)?;
+                    Some(FilterKind::$variant(Box::new(options)))
+                })*
                 _ => None,
             }
         }
@@ -129,6 +134,7 @@ kinds! {
     "hmac_auth" HmacAuth hmac_auth "Lets requests through that are signed with a shared secret.";
     "geo" Geo geo "Lets requests through by the place of their client, and tells origins of it.";
     "csrf" Csrf csrf "Refuses requests that another site has a browser make.";
+    "external_auth" ExternalAuth external_auth "Asks a service of one's own whether a request may pass.";
 }
 
 /// The filters while routes are read: those with a name, and those written in place.

@@ -44,9 +44,9 @@ pub use address::{Address, ServerAddress};
 pub use calls::{Calls, WebCalls};
 pub use expression::Expression;
 pub use filter::{
-    BasicAuth, Csrf, CsrfToken, Filter, FilterKind, FilterUpstream, Geo, Guard, HmacAuth, Ip,
-    JwksSource, Jwt, JwtKeys, KeyAuth, Length, NamedSecrets, Places, Referer, TokenPlace, Unsaid,
-    UserAgent, WithoutCredentials,
+    AuthBody, AuthCache, AuthProtocol, BasicAuth, Csrf, CsrfToken, ExternalAuth, Filter,
+    FilterKind, FilterUpstream, Geo, Guard, HmacAuth, Ip, JwksSource, Jwt, JwtKeys, KeyAuth,
+    Length, NamedSecrets, Places, Referer, TokenPlace, Unsaid, UserAgent, WithoutCredentials,
 };
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,

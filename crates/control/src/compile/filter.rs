@@ -2,6 +2,7 @@
 
 mod access;
 mod auth;
+mod external_auth;
 mod files;
 mod guard;
 
@@ -38,6 +39,7 @@ pub(crate) struct Shelf {
 
 /// What a filter is built with.
 pub(crate) struct Tools<'a> {
+    name: &'a str,
     workers: usize,
     /// The meter of the filter that had the name before.
     before: Option<&'a Arc<FilterMeter>>,
@@ -48,6 +50,16 @@ pub(crate) struct Tools<'a> {
 }
 
 impl Tools<'_> {
+    /// The name of the filter.
+    pub(crate) const fn name(&self) -> &str {
+        self.name
+    }
+
+    /// How many workers ask it.
+    pub(crate) const fn workers(&self) -> usize {
+        self.workers
+    }
+
     /// The meter of the filter, which tells these outcomes apart. Counts go on under the same name.
     pub(crate) fn meter(&mut self, outcomes: &[&str]) -> Arc<FilterMeter> {
         let meter = match self.before {
@@ -85,8 +97,9 @@ impl Shelf {
                 continue;
             }
             let before = before.map(|before| &before.meter);
-            let mut tools =
-                Tools { workers: self.workers, before, meter: None, files: Files::default() };
+            let name = filter.name.as_str();
+            let files = Files::default();
+            let mut tools = Tools { name, workers: self.workers, before, meter: None, files };
             match build(&filter.kind, &mut tools) {
                 Ok(built) => all.push(Made {
                     kind: filter.kind.clone(),
@@ -133,6 +146,9 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
         FilterKind::Jwt(options) => Arc::new(auth::jwt(options, tools)?),
         FilterKind::HmacAuth(options) => Arc::new(auth::hmac_auth(options, tools)?),
         FilterKind::Csrf(options) => Arc::new(auth::csrf(options, tools)?),
+        FilterKind::ExternalAuth(options) => {
+            Arc::new(external_auth::external_auth(options, tools)?)
+        }
     })
 }
 

@@ -37,4 +37,11 @@ pub(super) const FILTERS: &[Row] = &[
         wrong: &["geo = { files = 'places.mmdb', zzzzzzz = 1 }"],
     },
     Row { example: "csrf = {}", wrong: &["csrf = { zzzzzzz = 1 }"] },
+    Row {
+        example: "external_auth = { upstream = 'h:1', cache = { key = 'k' } }",
+        wrong: &[
+            "external_auth = { upstream = 'h:1', zzzzzzz = 1 }",
+            "external_auth = { upstream = 'h:1', cache = { key = 'k', zzzzzzz = 1 } }",
+        ],
+    },
 ];
