@@ -471,7 +471,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
 
     /// Counts and logs what became of the request.
     #[inline]
-    pub(crate) fn record(&self) {
+    pub(crate) fn record(&mut self) {
         let nanos = now().saturating_sub(self.downstream.started());
         let (received, sent) = (self.downstream.receiver.received(), self.downstream.sender.sent());
         let meter: &RouteMeter = match self.route {
@@ -495,11 +495,12 @@ impl<'e, 'c> Exchange<'e, 'c> {
     fn log(&self, nanos: u64, received: u64, sent: u64) {
         let Some(log) = &self.scope.view.snapshot.access else { return };
         let readable = !self.request.fields.bytes().is_empty();
+        let asked = self.filters.and_then(|_| self.as_asked());
         let upstream = &self.upstream;
         let record = AccessRecord {
             client: self.client,
             unix_ms: unix_ms().saturating_sub(nanos / 1_000_000),
-            head: readable.then_some(&*self.request),
+            head: readable.then_some(asked.as_ref().unwrap_or(self.request)),
             status: self.status,
             received_bytes: received,
             sent_bytes: sent,

@@ -22,7 +22,7 @@ pub use gateway::{
     Certificate, Computation, Encryption, Fetch, FetchFault, Fetched, Fetching, Gateway, Level,
     Local, compute,
 };
-pub use notes::{Claims, Notes};
+pub use notes::{Claims, Held, Notes, Owner};
 pub use phases::{Phase, Phases};
 pub use reply::{Content, Reply, phrase};
 pub use transform::{Broken, Pipeline, Transform};

@@ -3,11 +3,32 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is said of a client in a token that was verified.
 pub trait Claims: Debug + Send + Sync {
     /// The claim at this path of names, as text: texts as they are, others as JSON.
     fn claim(&self, path: &[Box<str>]) -> Option<Cow<'_, [u8]>>;
+}
+
+/// Something that is kept while an exchange is under way, such as its place among those of a limit.
+pub trait Held: Debug + Send + Sync {
+    /// The exchange is over, in whatever way: what `token` stands for is free.
+    fn release(&self, token: u64);
+}
+
+/// Whose numbers these are: a filter takes one when it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner(u64);
+
+impl Owner {
+    /// One that nobody has.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "no two are equal: none is the default")]
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// Notes of one exchange; their memory is used again.
@@ -25,6 +46,10 @@ pub struct Notes {
     body_limit: Option<u64>,
     /// Others, by name.
     others: Vec<(Arc<str>, Vec<u8>)>,
+    /// What filters keep for themselves.
+    numbers: Vec<(Owner, [u32; 4])>,
+    /// What is free when all is over.
+    held: Vec<(Arc<dyn Held>, u64)>,
     /// A bit for each filter of the chain whose condition was judged.
     pub(crate) judged: u64,
     /// A bit for each filter that is left out.
@@ -41,6 +66,8 @@ impl Notes {
         self.target = None;
         self.body_limit = None;
         self.others.clear();
+        self.numbers.clear();
+        self.release();
         self.judged = 0;
         self.left_out = 0;
     }
@@ -124,5 +151,91 @@ impl Notes {
             }
             None => self.others.push((Arc::clone(name), value.to_vec())),
         }
+    }
+
+    /// What a filter kept.
+    #[must_use]
+    pub fn kept(&self, owner: Owner) -> Option<[u32; 4]> {
+        self.numbers.iter().find(|(known, _)| *known == owner).map(|(_, numbers)| *numbers)
+    }
+
+    /// Keeps numbers of a filter until it is asked again, in another phase or after the request was routed anew.
+    pub fn keep(&mut self, owner: Owner, numbers: [u32; 4]) {
+        match self.numbers.iter_mut().find(|(known, _)| *known == owner) {
+            Some((_, old)) => *old = numbers,
+            None => self.numbers.push((owner, numbers)),
+        }
+    }
+
+    /// Keeps this until the exchange is over, whether that is answered, broken off or dropped.
+    pub fn hold(&mut self, held: Arc<dyn Held>, token: u64) {
+        self.held.push((held, token));
+    }
+
+    /// Whether something is kept until the exchange is over.
+    #[must_use]
+    #[inline]
+    pub fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The exchange is over.
+    pub fn release(&mut self) {
+        for (held, token) in self.held.drain(..) {
+            held.release(token);
+        }
+    }
+}
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Sum(AtomicU64);
+
+    impl Held for Sum {
+        fn release(&self, token: u64) {
+            self.0.fetch_add(token, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_released_once_however_it_ends() {
+        let sum = Arc::new(Sum::default());
+        let mut notes = Notes::default();
+        let released = || sum.0.load(Ordering::Relaxed);
+        notes.hold(Arc::<Sum>::clone(&sum), 1);
+        notes.hold(Arc::<Sum>::clone(&sum), 2);
+        assert!(notes.holds() && released() == 0);
+        notes.restart();
+        assert_eq!(released(), 0);
+        notes.release();
+        notes.release();
+        assert!(!notes.holds() && released() == 3);
+        notes.hold(Arc::<Sum>::clone(&sum), 10);
+        notes.clear();
+        assert_eq!(released(), 13);
+        notes.hold(Arc::<Sum>::clone(&sum), 100);
+        drop(notes);
+        assert_eq!(released(), 113);
+    }
+
+    #[test]
+    fn each_filter_has_numbers_of_its_own() {
+        let (one, two) = (Owner::new(), Owner::new());
+        let mut notes = Notes::default();
+        notes.keep(one, [1; 4]);
+        notes.keep(two, [2; 4]);
+        notes.keep(one, [3; 4]);
+        assert_eq!((notes.kept(one), notes.kept(two)), (Some([3; 4]), Some([2; 4])));
+        notes.clear();
+        assert_eq!(notes.kept(one), None);
     }
 }

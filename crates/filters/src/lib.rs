@@ -2,43 +2,65 @@
 //!
 //! Nothing here touches a socket, a file or a clock: contents of files and the time come as arguments.
 
+mod body_replace;
+mod concurrency_limit;
 mod cookie;
 mod csrf;
+mod digits;
 mod external_auth;
 mod flight;
 mod guard;
+mod headers;
 mod hosts;
 mod identity;
 pub mod jwt;
 mod key_auth;
+pub mod key_source;
+pub mod key_table;
 mod network_set;
 pub mod password;
 mod patterns;
 mod per_thread;
 mod places;
+pub mod quota;
+mod rate_limit;
 mod recent;
+mod redirect;
+mod reference;
 pub mod replace;
+mod request_id;
+mod respond;
+pub mod restrict;
+mod rewrite;
+#[cfg(test)]
+mod scene;
 mod sealed;
 mod secret;
 pub mod signature;
+mod target;
 mod uuid;
 
+pub use body_replace::{BodyReplace, Direction, MediaRange};
+pub use concurrency_limit::{ConcurrencyLimit, ConcurrencyRule};
+pub use cookie::{CookieForm, Readers, SameSite};
+pub use csrf::{Csrf, CsrfToken};
 pub use external_auth::{
     AuthBody, AuthProtocol, AuthSettings, DecisionCache, ExternalAuth, Names, OnError,
 };
 pub use guard::{Guard, GuardLimits, Length};
-pub mod restrict;
-mod target;
-
-pub use cookie::{CookieForm, Readers, SameSite};
-pub use csrf::{Csrf, CsrfToken};
+pub use headers::{Answers, Change, HeaderEdit, HeaderNames, Headers};
 pub use hosts::{Hosts, authority_of, host_of, without_port};
 pub use identity::{Hiding, Missing};
 pub use key_auth::{KeyAuth, KeyAuthOptions, KeyRing, KeyRingFlaw};
 pub use network_set::{ListFlaw, NetworkSet};
 pub use patterns::Patterns;
 pub use places::{Place, Places};
+pub use rate_limit::{MOST_RATES, Rate, RateFields, RateLimit, RateManner, Strictness, WhenFull};
 pub use recent::Recent;
+pub use redirect::{Destination, Query, RedirectFilter};
+pub use request_id::{Accepted, RequestId, Told};
+pub use respond::{Mock, MockBody, Respond};
+pub use rewrite::{Afterwards, PathReplacement, QueryEdit, QueryNames, Rewrite, Rewriting};
 pub use sealed::{Opened, SealedBy, Sealer, SealerFlaw};
 pub use secret::Secret;
 pub use uuid::{UUID_LENGTH, uuid_v7};

@@ -1,23 +1,39 @@
 //! Filters: what looks at requests and answers on their way, and may change them or answer itself.
 
 mod basic_auth;
+mod body_replace;
+mod concurrency_limit;
 mod csrf;
 mod external_auth;
 mod geo;
 mod guard;
+mod headers;
 mod hmac_auth;
 mod ip;
 mod jwt;
+mod key;
 mod key_auth;
+mod rate_limit;
+mod redirect;
 mod referer;
+mod request_id;
+mod respond;
+mod rewrite;
 mod told;
 mod user_agent;
 
+pub use body_replace::{BodyPattern, BodyRule, Letters};
 pub use csrf::CsrfToken;
 pub use external_auth::{AuthBody, AuthCache, AuthProtocol};
 pub use geo::Places;
 pub use guard::Length;
+pub use headers::{HeaderEdits, NamePattern};
 pub use jwt::{JwksSource, JwtKeys, TokenPlace};
+pub use key::{KeyOptions, Run, WhenFull};
+pub use rate_limit::{RateHeaders, RateRule};
+pub use request_id::AcceptedIds;
+pub use respond::MockBody;
+pub use rewrite::QueryEdits;
 pub use told::{NamedSecrets, WithoutCredentials};
 pub use user_agent::Unsaid;
 
@@ -135,6 +151,14 @@ kinds! {
     "geo" Geo geo "Lets requests through by the place of their client, and tells origins of it.";
     "csrf" Csrf csrf "Refuses requests that another site has a browser make.";
     "external_auth" ExternalAuth external_auth "Asks a service of one's own whether a request may pass.";
+    "rate_limit" RateLimit rate_limit "Lets so many requests through in so much time.";
+    "concurrency_limit" KeyedConcurrency concurrency_limit "Lets so many requests be under way at once.";
+    "headers" Headers headers "Adds, changes and removes header fields.";
+    "rewrite" Rewrite rewrite "Asks the origin for another path, query or host.";
+    "redirect" RedirectFilter redirect "Sends clients to another scheme, host or path.";
+    "respond" RespondFilter respond "Gives an answer itself, at once or after a while.";
+    "request_id" RequestId request_id "Gives each request an identifier.";
+    "body_replace" BodyReplace body_replace "Replaces texts in content while it passes.";
 }
 
 /// The filters while routes are read: those with a name, and those written in place.

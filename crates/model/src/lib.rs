@@ -44,9 +44,12 @@ pub use address::{Address, ServerAddress};
 pub use calls::{Calls, WebCalls};
 pub use expression::Expression;
 pub use filter::{
-    AuthBody, AuthCache, AuthProtocol, BasicAuth, Csrf, CsrfToken, ExternalAuth, Filter,
-    FilterKind, FilterUpstream, Geo, Guard, HmacAuth, Ip, JwksSource, Jwt, JwtKeys, KeyAuth,
-    Length, NamedSecrets, Places, Referer, TokenPlace, Unsaid, UserAgent, WithoutCredentials,
+    AcceptedIds, AuthBody, AuthCache, AuthProtocol, BasicAuth, BodyPattern, BodyReplace, BodyRule,
+    Csrf, CsrfToken, ExternalAuth, Filter, FilterKind, FilterUpstream, Geo, Guard, HeaderEdits,
+    Headers, HmacAuth, Ip, JwksSource, Jwt, JwtKeys, KeyAuth, KeyOptions, KeyedConcurrency, Length,
+    Letters, MockBody, NamePattern, NamedSecrets, Places, QueryEdits, RateHeaders, RateLimit,
+    RateRule, RedirectFilter, Referer, RequestId, RespondFilter, Rewrite, Run, TokenPlace, Unsaid,
+    UserAgent, WhenFull, WithoutCredentials,
 };
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,

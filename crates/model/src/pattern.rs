@@ -139,7 +139,8 @@ pub(crate) fn parse_value_match(text: &str) -> Result<ValueMatch, Flaw> {
     }
 }
 
-fn parse_regex(expression: &str) -> Result<String, Flaw> {
+/// A regular expression as it is compiled.
+pub(crate) fn parse_regex(expression: &str) -> Result<String, Flaw> {
     if expression.is_empty() {
         return Err(Flaw::new("the regular expression after ~ is empty"));
     }

@@ -2,15 +2,24 @@
 
 mod access;
 mod auth;
+mod body_replace;
+mod concurrency_limit;
 mod external_auth;
 mod files;
 mod guard;
+mod headers;
+mod key;
+mod rate_limit;
+mod redirect;
+mod request_id;
+mod respond;
+mod rewrite;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_engine::RouteFilters;
-use sluice_expression::{Condition, Phase, Scope};
+use sluice_expression::{Condition, Phase, Scope, Template};
 use sluice_filter::{Chain, Filter, Link};
 use sluice_meter::FilterMeter;
 use sluice_model::{Expression, FilterKind, Model, Route};
@@ -133,6 +142,11 @@ fn condition(text: &Expression) -> Result<Arc<Condition>, String> {
     compiled.map(Arc::new).map_err(|problem| problem.to_string())
 }
 
+/// A template of the model, which has checked it.
+fn template(text: &Expression, phase: Phase) -> Result<Template, String> {
+    Template::compile(&text.0, &Scope::new(phase)).map_err(|problem| problem.to_string())
+}
+
 /// What a filter of this kind does.
 fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, String> {
     Ok(match kind {
@@ -149,6 +163,16 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
         FilterKind::ExternalAuth(options) => {
             Arc::new(external_auth::external_auth(options, tools)?)
         }
+        FilterKind::RateLimit(options) => Arc::new(rate_limit::rate_limit(options, tools)?),
+        FilterKind::KeyedConcurrency(options) => {
+            Arc::new(concurrency_limit::concurrency_limit(options, tools)?)
+        }
+        FilterKind::Headers(options) => Arc::new(headers::headers(options, tools)?),
+        FilterKind::Rewrite(options) => Arc::new(rewrite::rewrite(options, tools)?),
+        FilterKind::RedirectFilter(options) => Arc::new(redirect::redirect(options, tools)?),
+        FilterKind::RespondFilter(options) => Arc::new(respond::respond(options, tools)?),
+        FilterKind::RequestId(options) => Arc::new(request_id::request_id(options, tools)),
+        FilterKind::BodyReplace(options) => Arc::new(body_replace::body_replace(options, tools)?),
     })
 }
 

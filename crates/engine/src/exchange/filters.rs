@@ -11,7 +11,8 @@ use sluice_filter::{
     ResponseContext, Resume, Source,
 };
 use sluice_message::{
-    BodyLength, Expectation, Fault, FaultKind, FieldId, GrpcStatus, Persistence, ResponseHead,
+    BodyLength, Expectation, Fault, FaultKind, FieldId, GrpcStatus, Persistence, RequestHead,
+    ResponseHead, Span,
 };
 
 use super::call::refuse_with;
@@ -33,6 +34,8 @@ pub(crate) struct Stand {
     head: ResponseHead,
     /// The path that the route was found by.
     path: Vec<u8>,
+    /// Target, path, query and authority as the client wrote them.
+    asked: [Span; 4],
     /// Content that was read before the request goes anywhere.
     gathered: Option<Box<ReadAhead>>,
     /// Why a filter refused the request.
@@ -57,9 +60,10 @@ pub(crate) struct Suspended<'e> {
 
 impl Stand {
     /// For a request that has a chain to go through.
-    fn begin(&mut self, path: &[u8]) {
+    fn begin(&mut self, request: &RequestHead) {
         self.notes.clear();
-        self.remember(path);
+        self.remember(request.path());
+        self.asked = [request.target, request.path, request.query, request.authority];
         self.gathered = None;
         self.refusal = None;
         self.reroutes = 0;
@@ -72,11 +76,25 @@ impl Stand {
 }
 
 impl<'e> Exchange<'e, '_> {
+    /// The request as the client wrote it, if filters have changed its target: nothing they do takes bytes of
+    /// a head away.
+    pub(super) fn as_asked(&self) -> Option<RequestHead> {
+        let [target, path, query, authority] = self.stand.asked;
+        let now = &self.request;
+        if [now.target, now.path, now.query, now.authority] == self.stand.asked {
+            return None;
+        }
+        let mut head = RequestHead::new();
+        head.copy_from(now);
+        (head.target, head.path, head.query, head.authority) = (target, path, query, authority);
+        Some(head)
+    }
+
     /// Asks the filters of the route before anything else is done for the request.
     #[inline(never)]
     pub(super) fn filter(&mut self, route: &'e Route, filters: &'e RouteFilters) -> Step<'e> {
         match self.filters {
-            None => self.stand.begin(self.request.path()),
+            None => self.stand.begin(self.request),
             // The request was routed anew.
             Some(_) => self.stand.remember(self.request.path()),
         }
@@ -453,11 +471,15 @@ impl<'e> Exchange<'e, '_> {
         Some(Box::new(Pipeline::new(transforms)))
     }
 
-    /// Tells the filters of the end.
+    /// Tells the filters of the end. What they hold is free when it is over: an exchange that is dropped in the
+    /// middle releases it with its notes.
     #[inline]
-    pub(super) fn end_filters(&self, filters: &RouteFilters, nanos: u64) {
+    pub(super) fn end_filters(&mut self, filters: &RouteFilters, nanos: u64) {
         if filters.chain.sees_ends() {
             self.tell_end(filters, nanos);
+        }
+        if self.stand.notes.holds() {
+            self.stand.notes.release();
         }
     }
 

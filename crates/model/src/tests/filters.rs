@@ -44,4 +44,40 @@ pub(super) const FILTERS: &[Row] = &[
             "external_auth = { upstream = 'h:1', cache = { key = 'k', zzzzzzz = 1 } }",
         ],
     },
+    Row {
+        example: "rate_limit = { limits = { rate = '1/s' } }",
+        wrong: &[
+            "rate_limit = { limits = '1/s', zzzzzzz = 1 }",
+            "rate_limit = { limits = { rate = '1/s', zzzzzzz = 1 } }",
+        ],
+    },
+    Row {
+        example: "concurrency_limit = { limit = 1 }",
+        wrong: &["concurrency_limit = { limit = 1, zzzzzzz = 1 }"],
+    },
+    Row {
+        example: "headers = { request = {}, response = {}, trailers = {} }",
+        wrong: &["headers = { zzzzzzz = 1 }", "headers = { request = { zzzzzzz = 1 } }"],
+    },
+    Row {
+        example: "rewrite = { query = {}, replace = [{ regex = 'a', with = 'b' }] }",
+        wrong: &[
+            "rewrite = { zzzzzzz = 1 }",
+            "rewrite = { query = { zzzzzzz = 1 } }",
+            "rewrite = { replace = [{ regex = 'a', with = 'b', zzzzzzz = 1 }] }",
+        ],
+    },
+    Row {
+        example: "redirect = { scheme = 'https' }",
+        wrong: &["redirect = { scheme = 'https', zzzzzzz = 1 }"],
+    },
+    Row { example: "respond = {}", wrong: &["respond = { zzzzzzz = 1 }"] },
+    Row { example: "request_id = {}", wrong: &["request_id = { zzzzzzz = 1 }"] },
+    Row {
+        example: "body_replace = { rules = [{ text = 'a', with = 'c' }] }",
+        wrong: &[
+            "body_replace = { rules = [{ text = 'a', with = 'b' }], zzzzzzz = 1 }",
+            "body_replace = { rules = [{ text = 'a', with = 'b', zzzzzzz = 1 }] }",
+        ],
+    },
 ];

@@ -1,0 +1,126 @@
+//! The limit of concurrency by key lets so many requests be under way, and forgets them however they end.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use sluice_acceptance::filters::{ask, ask_http2, page_example};
+use sluice_acceptance::{config, eventually, metric};
+use sluice_testkit::{FaultOrigin, Gate, Mode, Origin, Sluice, behaviour};
+
+fn outcome(gateway: &Sluice, filter: &str, outcome: &str) -> u64 {
+    let sample =
+        format!("sluice_filter_outcomes_total{{filter=\"{filter}\",outcome=\"{outcome}\"}}");
+    metric(&gateway.admin(), &sample)
+}
+
+/// A request by curl that goes on by itself.
+fn begin(gateway: &Sluice, version: &str, path: &str) -> Child {
+    let url = format!("http://{}{path}", gateway.address("web"));
+    Command::new("curl")
+        .args(["-s", "-m", "60", version, &url])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn the_example_of_the_page_does_what_it_says() {
+    let gate = Gate::new();
+    let origin = Origin::start(behaviour::gated(gate.clone(), behaviour::fixed(200, "late")));
+    let replace = [("127.0.0.1:9001", origin.address())];
+    let gateway = Sluice::start(&page_example("concurrency_limit.md", &replace, ""));
+    // The versions of the protocol count together.
+    let mut first = begin(&gateway, "--http1.1", "/");
+    let mut second = begin(&gateway, "--http2-prior-knowledge", "/");
+    assert!(origin.wait_for_requests(2));
+    assert_eq!((ask(&gateway, "/", &[]).status, ask_http2(&gateway, "/", &[]).status), (429, 429));
+    gate.open();
+    assert!(first.wait().unwrap().success() && second.wait().unwrap().success());
+    for _ in 0..3 {
+        assert!(eventually(|| ask(&gateway, "/", &[]).content == "late"));
+        assert!(eventually(|| ask_http2(&gateway, "/", &[]).content == "late"));
+    }
+    assert!(outcome(&gateway, "few", "refused") >= 2);
+    gateway.stop();
+}
+
+fn one_at_once(origin: &str) -> Sluice {
+    Sluice::start(&config(&format!(
+        "[filter.one]\nconcurrency_limit = {{ limit = 1, key = \"{{request.header.x-key}}\" }}\n\
+         [[route]]\npath = \"/*\"\nproxy = \"http://{origin}\"\nfilters = [\"one\"]\n"
+    )))
+}
+
+#[test]
+fn clients_that_leave_count_no_more() {
+    let gate = Gate::new();
+    let origin = Origin::start(behaviour::gated(gate.clone(), behaviour::fixed(200, "late")));
+    let gateway = one_at_once(origin.address());
+    for round in 0..3 {
+        let before = outcome(&gateway, "one", "passed");
+        let passed = || outcome(&gateway, "one", "passed") > before;
+        if round == 1 {
+            // A stream of a connection that goes.
+            let mut client = begin(&gateway, "--http2-prior-knowledge", "/");
+            assert!(eventually(passed));
+            client.kill().unwrap();
+            client.wait().unwrap();
+        } else {
+            let mut client = TcpStream::connect(gateway.address("web")).unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            assert!(eventually(passed));
+            assert_eq!(ask(&gateway, "/", &[]).status, 429);
+            drop(client);
+        }
+    }
+    gate.open();
+    assert!(eventually(|| ask(&gateway, "/", &[]).status == 200));
+    gateway.stop();
+}
+
+#[test]
+fn requests_that_fail_count_no_more() {
+    let origin = FaultOrigin::start("one");
+    let gateway = one_at_once(origin.address());
+    let modes = [
+        Mode::Good,
+        Mode::Status(503),
+        Mode::CloseBeforeHead,
+        Mode::ResetBeforeHead,
+        Mode::ResetAfterHead,
+        Mode::HalfBody,
+        Mode::Gone,
+        Mode::Good,
+    ];
+    for mode in modes {
+        origin.set(mode);
+        for ask in [ask, ask_http2] {
+            // The end of a request is counted behind the last byte of its answer.
+            assert!(eventually(|| ask(&gateway, "/", &[]).status != 429), "{mode:?}");
+        }
+    }
+    assert!(eventually(|| ask(&gateway, "/", &[]).content == "one"));
+    gateway.stop();
+}
+
+#[test]
+fn keys_count_apart() {
+    let gate = Gate::new();
+    let origin = Origin::start(behaviour::gated(gate.clone(), behaviour::fixed(200, "late")));
+    let gateway = one_at_once(origin.address());
+    let mut waiting = Vec::new();
+    for key in 0..50_usize {
+        let mut client = TcpStream::connect(gateway.address("web")).unwrap();
+        write!(client, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: {key}\r\n\r\n").unwrap();
+        waiting.push(client);
+        assert!(origin.wait_for_requests(key + 1));
+        let same = format!("X-Key: {key}");
+        assert_eq!(ask(&gateway, "/", &["-H", &same]).status, 429);
+    }
+    assert_eq!(outcome(&gateway, "one", "passed"), 50);
+    gate.open();
+    drop(waiting);
+    gateway.stop();
+}
