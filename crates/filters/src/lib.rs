@@ -18,6 +18,7 @@ mod key_auth;
 pub mod key_source;
 pub mod key_table;
 mod network_set;
+pub mod oidc;
 pub mod password;
 mod patterns;
 mod per_thread;

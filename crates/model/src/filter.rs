@@ -13,6 +13,7 @@ mod ip;
 mod jwt;
 mod key;
 mod key_auth;
+mod oidc;
 mod rate_limit;
 mod redirect;
 mod referer;
@@ -30,6 +31,7 @@ pub use guard::Length;
 pub use headers::{HeaderEdits, NamePattern};
 pub use jwt::{JwksSource, JwtKeys, TokenPlace};
 pub use key::{KeyOptions, Run, WhenFull};
+pub use oidc::{ClientAuth, OidcEndpoint, OidcProvider, OidcSession};
 pub use rate_limit::{RateHeaders, RateRule};
 pub use request_id::AcceptedIds;
 pub use respond::MockBody;
@@ -159,6 +161,7 @@ kinds! {
     "respond" RespondFilter respond "Gives an answer itself, at once or after a while.";
     "request_id" RequestId request_id "Gives each request an identifier.";
     "body_replace" BodyReplace body_replace "Replaces texts in content while it passes.";
+    "oidc" Oidc oidc "Has users sign in with an OpenID provider.";
 }
 
 /// The filters while routes are read: those with a name, and those written in place.

@@ -9,6 +9,7 @@ mod files;
 mod guard;
 mod headers;
 mod key;
+mod oidc;
 mod rate_limit;
 mod redirect;
 mod request_id;
@@ -173,6 +174,7 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
         FilterKind::RespondFilter(options) => Arc::new(respond::respond(options, tools)?),
         FilterKind::RequestId(options) => Arc::new(request_id::request_id(options, tools)),
         FilterKind::BodyReplace(options) => Arc::new(body_replace::body_replace(options, tools)?),
+        FilterKind::Oidc(options) => Arc::new(oidc::oidc(options, tools)?),
     })
 }
 

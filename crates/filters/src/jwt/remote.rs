@@ -75,6 +75,15 @@ impl Remote {
         Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether both are fetched from the same place.
+    pub(crate) fn is_from(&self, other: &Self) -> bool {
+        let place = |remote: &Self| {
+            let RemoteKeys { cluster, target, host, .. } = &remote.source;
+            (*cluster, target.clone(), host.clone())
+        };
+        place(self) == place(other)
+    }
+
     /// Whether keys ought to be fetched before a token is looked at.
     pub(crate) fn is_due(&self, now: u64) -> bool {
         now >= self.due.load(Ordering::Relaxed)

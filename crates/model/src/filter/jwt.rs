@@ -309,7 +309,7 @@ fn read_source(fields: &Fields<'_, '_>, roster: &mut Roster) -> Option<JwksSourc
     let url = fields.text("jwks_url")?;
     let parts = fields.report.accept(url.span, parse_url(url.text))?;
     Some(JwksSource {
-        upstream: find_upstream(fields, roster, ("jwks_upstream", url, &parts))?,
+        upstream: find_upstream(fields, roster, (Some("jwks_upstream"), url, &parts))?,
         host: parts.host,
         target: parts.target,
         refresh: fields.duration("jwks_refresh"),
@@ -327,13 +327,13 @@ pub(super) struct Url {
     pub(super) target: String,
 }
 
-/// The upstream that a key names or, if it is not written, the server of a URL.
+/// The upstream that a key names or, if it is not written or there is none, the server of a URL.
 pub(super) fn find_upstream(
     fields: &Fields<'_, '_>,
     roster: &mut Roster,
-    (key, url, parts): (&str, Phrase<'_>, &Url),
+    (key, url, parts): (Option<&str>, Phrase<'_>, &Url),
 ) -> Option<FilterUpstream> {
-    let wanted = fields.text(key);
+    let wanted = key.and_then(|key| fields.text(key));
     let wanted = wanted.unwrap_or(Phrase { text: &parts.server, span: url.span });
     let position = roster.find(wanted, fields.report)?;
     Some(FilterUpstream { position, name: wanted.text.to_owned() })

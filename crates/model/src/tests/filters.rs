@@ -80,4 +80,10 @@ pub(super) const FILTERS: &[Row] = &[
             "body_replace = { rules = [{ text = 'a', with = 'b', zzzzzzz = 1 }] }",
         ],
     },
+    Row {
+        example: "oidc = { issuer = 'http://id.example', client_id = 'c', secrets = '0123456789abcdef', token_url = 'http://id.example/t', jwks_url = 'http://id.example/k' }",
+        wrong: &[
+            "oidc = { issuer = 'http://id.example', client_id = 'c', secrets = '0123456789abcdef', zzzzzzz = 1 }",
+        ],
+    },
 ];
