@@ -5,6 +5,7 @@
 mod body_replace;
 mod concurrency_limit;
 mod cookie;
+mod cors;
 mod csrf;
 mod digits;
 mod external_auth;
@@ -37,6 +38,7 @@ mod rewrite;
 mod scene;
 mod sealed;
 mod secret;
+mod security;
 pub mod signature;
 mod target;
 mod uuid;
@@ -44,6 +46,7 @@ mod uuid;
 pub use body_replace::{BodyReplace, Direction, MediaRange};
 pub use concurrency_limit::{ConcurrencyLimit, ConcurrencyRule};
 pub use cookie::{CookieForm, Readers, SameSite};
+pub use cors::{AllowedNames, AllowedOrigin, Cors, CorsRules, Credentials};
 pub use csrf::{Csrf, CsrfToken};
 pub use external_auth::{
     AuthBody, AuthProtocol, AuthSettings, DecisionCache, ExternalAuth, Names, OnError,
@@ -64,4 +67,5 @@ pub use respond::{Mock, MockBody, Respond};
 pub use rewrite::{Afterwards, PathReplacement, QueryEdit, QueryNames, Rewrite, Rewriting};
 pub use sealed::{Opened, SealedBy, Sealer, SealerFlaw};
 pub use secret::Secret;
+pub use security::{Connections, Precedence, SecurityField, SecurityHeaders};
 pub use uuid::{UUID_LENGTH, uuid_v7};

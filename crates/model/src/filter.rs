@@ -3,6 +3,7 @@
 mod basic_auth;
 mod body_replace;
 mod concurrency_limit;
+mod cors;
 mod csrf;
 mod external_auth;
 mod geo;
@@ -20,10 +21,12 @@ mod referer;
 mod request_id;
 mod respond;
 mod rewrite;
+mod security;
 mod told;
 mod user_agent;
 
 pub use body_replace::{BodyPattern, BodyRule, Letters};
+pub use cors::PageOrigin;
 pub use csrf::CsrfToken;
 pub use external_auth::{AuthBody, AuthCache, AuthProtocol};
 pub use geo::Places;
@@ -162,6 +165,8 @@ kinds! {
     "request_id" RequestId request_id "Gives each request an identifier.";
     "body_replace" BodyReplace body_replace "Replaces texts in content while it passes.";
     "oidc" Oidc oidc "Has users sign in with an OpenID provider.";
+    "cors" Cors cors "Says which pages of other origins may use this one.";
+    "security" SecurityHeaders security "Tells browsers what a page may do.";
 }
 
 /// The filters while routes are read: those with a name, and those written in place.

@@ -45,12 +45,12 @@ pub use calls::{Calls, WebCalls};
 pub use expression::Expression;
 pub use filter::{
     AcceptedIds, AuthBody, AuthCache, AuthProtocol, BasicAuth, BodyPattern, BodyReplace, BodyRule,
-    ClientAuth, Csrf, CsrfToken, ExternalAuth, Filter, FilterKind, FilterUpstream, Geo, Guard,
-    HeaderEdits, Headers, HmacAuth, Ip, JwksSource, Jwt, JwtKeys, KeyAuth, KeyOptions,
+    ClientAuth, Cors, Csrf, CsrfToken, ExternalAuth, Filter, FilterKind, FilterUpstream, Geo,
+    Guard, HeaderEdits, Headers, HmacAuth, Ip, JwksSource, Jwt, JwtKeys, KeyAuth, KeyOptions,
     KeyedConcurrency, Length, Letters, MockBody, NamePattern, NamedSecrets, Oidc, OidcEndpoint,
-    OidcProvider, OidcSession, Places, QueryEdits, RateHeaders, RateLimit, RateRule,
-    RedirectFilter, Referer, RequestId, RespondFilter, Rewrite, Run, TokenPlace, Unsaid, UserAgent,
-    WhenFull, WithoutCredentials,
+    OidcProvider, OidcSession, PageOrigin, Places, QueryEdits, RateHeaders, RateLimit, RateRule,
+    RedirectFilter, Referer, RequestId, RespondFilter, Rewrite, Run, SecurityHeaders, TokenPlace,
+    Unsaid, UserAgent, WhenFull, WithoutCredentials,
 };
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,

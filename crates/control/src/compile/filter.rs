@@ -4,6 +4,7 @@ mod access;
 mod auth;
 mod body_replace;
 mod concurrency_limit;
+mod cors;
 mod external_auth;
 mod files;
 mod guard;
@@ -15,6 +16,7 @@ mod redirect;
 mod request_id;
 mod respond;
 mod rewrite;
+mod security;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -175,6 +177,8 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
         FilterKind::RequestId(options) => Arc::new(request_id::request_id(options, tools)),
         FilterKind::BodyReplace(options) => Arc::new(body_replace::body_replace(options, tools)?),
         FilterKind::Oidc(options) => Arc::new(oidc::oidc(options, tools)?),
+        FilterKind::Cors(options) => Arc::new(cors::cors(options, tools)?),
+        FilterKind::SecurityHeaders(options) => Arc::new(security::security(options, tools)),
     })
 }
 

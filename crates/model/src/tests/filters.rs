@@ -86,4 +86,6 @@ pub(super) const FILTERS: &[Row] = &[
             "oidc = { issuer = 'http://id.example', client_id = 'c', secrets = '0123456789abcdef', zzzzzzz = 1 }",
         ],
     },
+    Row { example: "cors = { origins = '*' }", wrong: &["cors = { origins = '*', zzzzzzz = 1 }"] },
+    Row { example: "security = {}", wrong: &["security = { zzzzzzz = 1 }"] },
 ];
