@@ -3,6 +3,7 @@
 //! Nothing here touches a socket, a file or a clock: contents of files and the time come as arguments.
 
 mod body_replace;
+pub mod canary;
 mod concurrency_limit;
 mod cookie;
 mod cors;

@@ -38,6 +38,8 @@ pub(crate) struct Lent {
     /// What was slept for.
     pub(crate) slept: RefCell<Vec<Duration>>,
     pub(crate) log: RefCell<Vec<String>>,
+    /// Clusters that have no server.
+    pub(crate) gone: Vec<usize>,
 }
 
 impl Scene {
@@ -69,6 +71,7 @@ impl Scene {
             random: Cell::new(1),
             slept: RefCell::default(),
             log: RefCell::default(),
+            gone: Vec::new(),
         };
         let mut response = ResponseHead::new();
         response.status = 200;
@@ -196,8 +199,8 @@ impl Gateway for Lent {
     fn random(&self) -> u64 {
         self.random.replace(self.random.get().wrapping_add(1))
     }
-    fn is_available(&self, _: usize) -> bool {
-        true
+    fn is_available(&self, cluster: usize) -> bool {
+        !self.gone.contains(&cluster)
     }
     fn log(&self, level: Level, line: fmt::Arguments<'_>) {
         self.log.borrow_mut().push(format!("{level:?} {line}"));

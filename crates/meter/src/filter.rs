@@ -1,6 +1,8 @@
 //! What is counted for a filter.
 
-use crate::{Counter, Histogram, PerWorker};
+use std::sync::{Arc, OnceLock};
+
+use crate::{Counter, Histogram, PerWorker, VariantMeter};
 
 /// A filter tells no more outcomes apart than this.
 pub const MOST_OUTCOMES: usize = 16;
@@ -17,6 +19,8 @@ pub(crate) struct Counts {
 pub struct FilterMeter {
     outcomes: Box<[Box<str>]>,
     counts: PerWorker<Counts>,
+    workers: usize,
+    variants: OnceLock<Arc<VariantMeter>>,
 }
 
 impl FilterMeter {
@@ -24,7 +28,7 @@ impl FilterMeter {
     #[must_use]
     pub fn new(workers: usize, outcomes: &[&str]) -> Self {
         let outcomes = outcomes.iter().take(MOST_OUTCOMES).map(|name| (*name).into()).collect();
-        Self { outcomes, counts: PerWorker::new(workers) }
+        Self { outcomes, counts: PerWorker::new(workers), workers, variants: OnceLock::new() }
     }
 
     /// Whether it tells these outcomes apart.
@@ -44,6 +48,17 @@ impl FilterMeter {
     /// Counts a wait for somebody else, in nanoseconds.
     pub fn observe_wait(&self, worker: usize, nanos: u64) {
         self.counts.worker(worker).waits.observe_nanos(nanos);
+    }
+
+    /// What is counted for the variants of these names, which the filter chooses between.
+    pub fn variants(&self, names: &[&str]) -> Arc<VariantMeter> {
+        let new = || Arc::new(VariantMeter::new(self.workers, names));
+        Arc::clone(self.variants.get_or_init(new))
+    }
+
+    /// The variants it chooses between, if it does.
+    pub(crate) fn known_variants(&self) -> Option<&VariantMeter> {
+        self.variants.get().map(|variants| &**variants)
     }
 
     /// The outcomes and how often there was each.

@@ -18,6 +18,7 @@ mod per_worker;
 mod render;
 mod route;
 mod upstream;
+mod variant;
 mod worker;
 
 pub use access::{
@@ -39,4 +40,5 @@ pub use per_worker::PerWorker;
 pub use render::ProcessFacts;
 pub use route::{ClassCounters, RouteMeter};
 pub use upstream::{RefusalCounters, ServerMeter, TunnelMeter, TunnelMeters, UpstreamMeter};
+pub use variant::{MOST_VARIANTS, VariantEnd, VariantMeter, VariantTotals};
 pub use worker::WorkerMeter;

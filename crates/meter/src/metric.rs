@@ -92,6 +92,14 @@ metrics! {
         "What came of asking a filter; the page of each kind says which outcomes it has. An outcome appears with its first time.";
     FILTER_WAIT = Histogram "sluice_filter_wait_seconds" ["filter"]
         "How long a filter that asks somebody else waited for the answer.";
+    VARIANT_REQUESTS = Counter "sluice_variant_requests_total" ["filter", "variant"]
+        "Requests that were over, by the variant that the canary filter chose for them.";
+    VARIANT_ERRORS = Counter "sluice_variant_errors_total" ["filter", "variant"]
+        "Those among them that ended with a status of 5xx.";
+    VARIANT_LATENCY = Histogram "sluice_variant_latency_seconds" ["filter", "variant"]
+        "How long origins of a variant took until they began to answer.";
+    VARIANT_SHARE = Gauge "sluice_variant_share" ["filter", "variant"]
+        "Parts of a thousand that a variant gets now of the requests of its rule; the greatest of several.";
     CONCURRENCY_LIMIT = Gauge "sluice_concurrency_limit" ["route"]
         "Requests that may be under way; the route (all) stands for the limit of all routes together.";
     CONCURRENCY_ACTIVE = Gauge "sluice_concurrency_active_requests" ["route"]

@@ -15,7 +15,8 @@ use crate::route::CLASSES;
 use crate::{
     ClassCounters, ConcurrencyReading, Counter, GrpcCounters, HANDSHAKE_REASONS, HTTP2_REASONS,
     HandshakeMeter, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter,
-    ShownCertificate, TLS_VERSIONS, TunnelMeter, UpstreamMeter, WorkerMeter,
+    ShownCertificate, TLS_VERSIONS, TunnelMeter, UpstreamMeter, VariantMeter, VariantTotals,
+    WorkerMeter,
 };
 
 /// What only the caller can read: facts about the process. What is `None` is left out of the page.
@@ -175,7 +176,7 @@ impl Meters {
         page.family(&metric::ROUTE_DURATION);
         for (name, meter) in &busy {
             let label = ("route", name.as_str());
-            page.histogram(metric::ROUTE_DURATION.name, label, meter, |meter| &meter.duration);
+            page.histogram(metric::ROUTE_DURATION.name, &[label], meter, |meter| &meter.duration);
         }
         page.family(&metric::ROUTE_RECEIVED);
         for (name, meter) in &busy {
@@ -214,8 +215,12 @@ impl Meters {
         page.family(&metric::FILTER_WAIT);
         for (name, meter) in filters.iter() {
             let (counts, waits) = meter.waits();
-            page.histogram(metric::FILTER_WAIT.name, ("filter", name), counts, waits);
+            page.histogram(metric::FILTER_WAIT.name, &[("filter", name)], counts, waits);
         }
+        let variants = filters.iter().filter_map(|(name, meter)| {
+            meter.known_variants().map(|variants| (name.as_str(), variants))
+        });
+        render_variants(page, &variants.collect::<Vec<_>>());
     }
 
     fn render_limits(&self, page: &mut Page<'_>) {
@@ -286,7 +291,9 @@ impl Meters {
         page.family(&metric::UPSTREAM_DURATION);
         for (name, meter) in upstreams.iter() {
             let label = ("upstream", name.as_str());
-            page.histogram(metric::UPSTREAM_DURATION.name, label, meter, |meter| &meter.duration);
+            page.histogram(metric::UPSTREAM_DURATION.name, &[label], meter, |meter| {
+                &meter.duration
+            });
         }
         gauge(page, &metric::UPSTREAM_ACTIVE, |meter| meter.active.value());
         gauge(page, &metric::UPSTREAM_WAITING, |meter| meter.waiting.value());
@@ -546,7 +553,7 @@ impl Page<'_> {
     fn histogram<T>(
         &mut self,
         name: &str,
-        label: Label<'_>,
+        labels: &[Label<'_>],
         meter: &PerWorker<T>,
         read: impl Fn(&T) -> &Histogram,
     ) {
@@ -567,12 +574,42 @@ impl Page<'_> {
         for (bound, count) in BOUNDS.into_iter().zip(counts) {
             below = below.wrapping_add(count);
             let bound = Seconds::of_nanos(bound).to_string();
-            self.sample(&bucket, &[label, ("le", &bound)], below);
+            self.sample(&bucket, &[labels, &[("le", &bound)]].concat(), below);
         }
-        self.sample(&bucket, &[label, ("le", "+Inf")], total);
+        self.sample(&bucket, &[labels, &[("le", "+Inf")]].concat(), total);
         let nanos = meter.sum(|meter| read(meter).sum_nanos());
-        self.sample(&format!("{name}_sum"), &[label], Seconds::of_nanos(nanos));
-        self.sample(&format!("{name}_count"), &[label], total);
+        self.sample(&format!("{name}_sum"), labels, Seconds::of_nanos(nanos));
+        self.sample(&format!("{name}_count"), labels, total);
+    }
+}
+
+/// What is counted for the variants of these filters.
+fn render_variants(page: &mut Page<'_>, filters: &[(&str, &VariantMeter)]) {
+    let mut count = |metric: &Metric, read: fn(&VariantTotals) -> u64| {
+        page.family(metric);
+        for (filter, meter) in filters {
+            for (place, (name, _)) in meter.shares().enumerate() {
+                let labels = [("filter", *filter), ("variant", name)];
+                page.sample(metric.name, &labels, read(&meter.totals(place)));
+            }
+        }
+    };
+    count(&metric::VARIANT_REQUESTS, |totals| totals.requests);
+    count(&metric::VARIANT_ERRORS, |totals| totals.errors);
+    page.family(&metric::VARIANT_LATENCY);
+    for (filter, meter) in filters {
+        for (place, (name, _)) in meter.shares().enumerate() {
+            let labels = [("filter", *filter), ("variant", name)];
+            let name = metric::VARIANT_LATENCY.name;
+            page.histogram(name, &labels, meter.counts(), |all| all.answers(place));
+        }
+    }
+    page.family(&metric::VARIANT_SHARE);
+    for (filter, meter) in filters {
+        for (name, share) in meter.shares() {
+            let labels = [("filter", *filter), ("variant", name)];
+            page.sample(metric::VARIANT_SHARE.name, &labels, share);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod basic_auth;
 mod body_replace;
+mod canary;
 mod concurrency_limit;
 mod cors;
 mod csrf;
@@ -26,6 +27,9 @@ mod told;
 mod user_agent;
 
 pub use body_replace::{BodyPattern, BodyRule, Letters};
+pub use canary::{
+    CanaryCookie, CanaryRamp, CanaryRollback, CanaryRule, CanaryShare, CanaryVariant, Fallback,
+};
 pub use cors::PageOrigin;
 pub use csrf::CsrfToken;
 pub use external_auth::{AuthBody, AuthCache, AuthProtocol};
@@ -167,6 +171,7 @@ kinds! {
     "oidc" Oidc oidc "Has users sign in with an OpenID provider.";
     "cors" Cors cors "Says which pages of other origins may use this one.";
     "security" SecurityHeaders security "Tells browsers what a page may do.";
+    "canary" Canary canary "Sends a part of the requests to other variants of what a route leads to.";
 }
 
 /// The filters while routes are read: those with a name, and those written in place.

@@ -45,8 +45,9 @@ pub use calls::{Calls, WebCalls};
 pub use expression::Expression;
 pub use filter::{
     AcceptedIds, AuthBody, AuthCache, AuthProtocol, BasicAuth, BodyPattern, BodyReplace, BodyRule,
-    ClientAuth, Cors, Csrf, CsrfToken, ExternalAuth, Filter, FilterKind, FilterUpstream, Geo,
-    Guard, HeaderEdits, Headers, HmacAuth, Ip, JwksSource, Jwt, JwtKeys, KeyAuth, KeyOptions,
+    Canary, CanaryCookie, CanaryRamp, CanaryRollback, CanaryRule, CanaryShare, CanaryVariant,
+    ClientAuth, Cors, Csrf, CsrfToken, ExternalAuth, Fallback, Filter, FilterKind, FilterUpstream,
+    Geo, Guard, HeaderEdits, Headers, HmacAuth, Ip, JwksSource, Jwt, JwtKeys, KeyAuth, KeyOptions,
     KeyedConcurrency, Length, Letters, MockBody, NamePattern, NamedSecrets, Oidc, OidcEndpoint,
     OidcProvider, OidcSession, PageOrigin, Places, QueryEdits, RateHeaders, RateLimit, RateRule,
     RedirectFilter, Referer, RequestId, RespondFilter, Rewrite, Run, SecurityHeaders, TokenPlace,

@@ -3,6 +3,7 @@
 mod access;
 mod auth;
 mod body_replace;
+mod canary;
 mod concurrency_limit;
 mod cors;
 mod external_auth;
@@ -166,6 +167,7 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
         FilterKind::ExternalAuth(options) => {
             Arc::new(external_auth::external_auth(options, tools)?)
         }
+        FilterKind::Canary(options) => Arc::new(canary::canary(options, tools)?),
         FilterKind::RateLimit(options) => Arc::new(rate_limit::rate_limit(options, tools)?),
         FilterKind::KeyedConcurrency(options) => {
             Arc::new(concurrency_limit::concurrency_limit(options, tools)?)

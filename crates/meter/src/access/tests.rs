@@ -95,7 +95,8 @@ fn every_variable_has_its_value() {
             fingerprint: "00ff",
         }),
     };
-    let record = AccessRecord { tls: Some(tls), ..record(Some(&head)) };
+    let (user, variant) = (Some(&b"alice"[..]), Some("new"));
+    let record = AccessRecord { tls: Some(tls), user, variant, ..record(Some(&head)) };
     let cases = [
         ("client.ip", "192.0.2.7"),
         ("time.iso", "1994-11-06T08:49:37.042Z"),
@@ -129,6 +130,8 @@ fn every_variable_has_its_value() {
         ("tls.client.names", "a.test,b.test"),
         ("tls.client.fingerprint", "00ff"),
         ("grpc.status", "-"),
+        ("auth.user", "alice"),
+        ("canary.variant", "new"),
         ("fault", "-"),
         ("request.header.X-A", "1, 2"),
         ("request.header.cookie", "k=v"),

@@ -8,7 +8,9 @@ use sluice_message::{Fault, FaultKind, GrpcStatus, Side};
 
 use super::{ProcessFacts, Seconds};
 use crate::metric::{Kind, METRICS, reference};
-use crate::{ConcurrencyReading, ConcurrencySource, Meters, ShownCertificate};
+use crate::{
+    ConcurrencyReading, ConcurrencySource, FilterMeter, Meters, ShownCertificate, VariantEnd,
+};
 
 /// A series and its value: name, labels, value.
 type Expected<'a> = (&'a str, &'a [(&'a str, &'a str)], f64);
@@ -189,6 +191,16 @@ fn busy_meters() -> Arc<Meters> {
     meters.upstream("main").worker(0).tunnels.websocket.open.decrement();
     meters.server("main", "127.0.0.1:9002").worker(0).bars.add(2);
     meters.route("idle");
+    let filters = ["main", HOSTILE].map(|name| {
+        let filter = FilterMeter::new(2, &["passed", "refused"]);
+        filter.count(1, 0);
+        filter.observe_wait(0, 70_000_000);
+        let variants = filter.variants(&["stable", "new"]);
+        variants.on_end(1, 1, VariantEnd::Failed, Some(70_000_000));
+        variants.set_share(1, 250);
+        (name.to_owned(), Arc::new(filter))
+    });
+    meters.set_filters(filters.into());
     for worker in [0, 1] {
         meters.route(HOSTILE).worker(worker).mirror_candidates.increment();
         meters.route(HOSTILE).worker(worker).mirrored.increment();
@@ -287,7 +299,7 @@ fn histograms_grow_and_end_in_their_count() {
         let id = (sample.family.clone(), sample.without_bound());
         histograms.entry(id).or_default().push(sample);
     }
-    assert_eq!(histograms.len(), 4, "two routes and two upstreams had traffic");
+    assert_eq!(histograms.len(), 8, "two routes, upstreams, filters and variants had traffic");
     for ((family, labels), buckets) in histograms {
         let bounds: Vec<f64> =
             buckets.iter().map(|sample| sample.label("le").unwrap().parse().unwrap()).collect();

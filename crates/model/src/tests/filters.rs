@@ -88,4 +88,18 @@ pub(super) const FILTERS: &[Row] = &[
     },
     Row { example: "cors = { origins = '*' }", wrong: &["cors = { origins = '*', zzzzzzz = 1 }"] },
     Row { example: "security = {}", wrong: &["security = { zzzzzzz = 1 }"] },
+    Row {
+        example: "canary = { variants.v = { upstream = 'h:1' }, cookie = {}, rollback = { errors = 1 }, \
+                  rules = [{ to = { variant = 'v', ramp = { step = 1, every = '1s' } } }] }",
+        wrong: &[
+            "canary = { variants = {}, zzzzzzz = 1 }",
+            "canary = { variants.v = { upstream = 'h:1', zzzzzzz = 1 } }",
+            "canary = { variants = {}, rules = [{ to = 'stable', zzzzzzz = 1 }] }",
+            "canary = { variants = {}, rules = [{ to = { variant = 'stable', zzzzzzz = 1 } }] }",
+            "canary = { variants = {}, rules = [{ to = { variant = 'stable', \
+             ramp = { step = 1, every = '1s', zzzzzzz = 1 } } }] }",
+            "canary = { variants = {}, cookie = { zzzzzzz = 1 } }",
+            "canary = { variants = {}, rollback = { errors = 1, zzzzzzz = 1 } }",
+        ],
+    },
 ];
