@@ -1,7 +1,7 @@
 //! What filters that find out who a client is have in common: where it goes, and how they refuse.
 
 use sluice_filter::{Reply, RequestContext, Verdict};
-use sluice_message::Fields;
+use sluice_message::{Field, FieldId, Fields, Span};
 
 /// What becomes of a request without credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,20 +25,63 @@ pub enum Hiding {
 /// Takes out every line that an origin may read as `name`, so that nobody else speaks under it: an
 /// underscore counts for a hyphen, as many origins read both as one.
 pub(crate) fn strip(fields: &mut Fields, name: &[u8]) {
-    fields.remove_named(|have| is_read_as(have, name));
+    // Nearly no request has such a line, and looking at lengths is cheap.
+    let meant = |line: &Field| {
+        span_length(line.name) == name.len() && is_read_as(fields.slice(line.name), name)
+    };
+    if fields.lines().iter().any(meant) {
+        fields.remove_named(|have| is_read_as(have, name));
+    }
 }
 
-#[inline]
 fn is_read_as(have: &[u8], name: &[u8]) -> bool {
     let same = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     have.len() == name.len() && have.iter().map(same).eq(name.iter().map(same))
 }
 
+#[inline]
+fn span_length(span: Span) -> usize {
+    span.range().len()
+}
+
 /// The value of the one line of this name. Of several, client and origin may mean different ones.
-pub(crate) fn only_value<'f>(fields: &'f Fields, name: &'f [u8]) -> Result<Option<&'f [u8]>, ()> {
-    let mut values = fields.values_of(name);
-    let first = values.next();
-    if values.next().is_some() { Err(()) } else { Ok(first) }
+pub(crate) fn only_value<'f>(fields: &'f Fields, name: &[u8]) -> Result<Option<&'f [u8]>, ()> {
+    let mut found = None;
+    for line in fields.lines() {
+        let meant = span_length(line.name) == name.len()
+            && line.id != FieldId::Removed
+            && is_named(fields.slice(line.name), name);
+        if meant && found.replace(line.value).is_some() {
+            return Err(());
+        }
+    }
+    Ok(found.map(|value| fields.slice(value)))
+}
+
+/// Whether two names of the same length are the same but for the case of letters: eight bytes at a time, as far
+/// as that tells them apart.
+#[inline]
+fn is_named(have: &[u8], name: &[u8]) -> bool {
+    const CASE: u64 = 0x2020_2020_2020_2020;
+    let fold = |word: &[u8; 8]| u64::from_le_bytes(*word) | CASE;
+    let ends = |text: &[u8]| Some((fold(text.first_chunk()?), fold(text.last_chunk()?)));
+    let (Some(one), Some(other)) = (ends(have), ends(name)) else {
+        return have.eq_ignore_ascii_case(name);
+    };
+    if one != other {
+        return false;
+    }
+    // Up to 16 bytes that was all. Of the bytes that can stand in a name only `^` and `~` are told apart by the
+    // bit of the case without being letters.
+    let doubtful = name.len() > 16 || has_tilde(one.0) || has_tilde(one.1);
+    !doubtful || have.eq_ignore_ascii_case(name)
+}
+
+/// Whether one of the bytes is `~`.
+#[inline]
+const fn has_tilde(word: u64) -> bool {
+    let zero_where = word ^ 0x7e7e_7e7e_7e7e_7e7e;
+    zero_where.wrapping_sub(0x0101_0101_0101_0101) & !zero_where & 0x8080_8080_8080_8080 != 0
 }
 
 /// The client is `user`: for other filters, for the log, and for the origin under `name`.
@@ -107,6 +150,27 @@ mod tests {
         assert_eq!(only_value(&fields, b"a"), Ok(Some(&b"1"[..])));
         fields.push(b"a", b"1").unwrap();
         assert_eq!(only_value(&fields, b"a"), Err(()));
+    }
+
+    #[test]
+    fn names_compare_without_case() {
+        for (have, name, wanted) in [
+            ("Authorization", "authorization", true),
+            ("authorizatioN", "authorization", true),
+            ("authorizatiom", "authorization", false),
+            ("auth", "AUTH", true),
+            ("autj", "auth", false),
+            ("x-very-long-name-of-a-field", "X-Very-Long-Name-Of-A-Field", true),
+            ("x-very-long-nbme-of-a-field", "X-Very-Long-Name-Of-A-Field", false),
+            ("x-name-with-^a", "x-name-with-~a", false),
+        ] {
+            let mut fields = Fields::new();
+            fields.push(have.as_bytes(), b"1").unwrap();
+            let found = only_value(&fields, name.as_bytes()).unwrap().is_some();
+            assert_eq!(found, wanted, "{have} {name}");
+            fields.remove_named(|_| true);
+            assert_eq!(only_value(&fields, name.as_bytes()), Ok(None), "taken out");
+        }
     }
 
     #[test]
