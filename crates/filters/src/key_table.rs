@@ -14,6 +14,9 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use foldhash::SharedSeed;
+use foldhash::quality::SeedableRandomState;
+
 /// The word of a slot that is about to get another key. No other word is this one.
 const BUSY: u64 = u64::MAX;
 /// A key is in one of so many slots, beginning with its own.
@@ -50,7 +53,7 @@ pub struct KeyTable {
     slots: Box<[Slot]>,
     locks: Box<[Mutex<()>]>,
     /// Random, so that nobody can choose keys that share a slot.
-    hashing: RandomState,
+    hashing: SeedableRandomState,
 }
 
 impl KeyTable {
@@ -61,7 +64,11 @@ impl KeyTable {
         Self {
             slots: (0..count).map(|_| Slot::default()).collect(),
             locks: (0..LOCKS).map(|_| Mutex::default()).collect(),
-            hashing: RandomState::new(),
+            // The system's randomness; the hash itself costs a fraction of the standard library's.
+            hashing: SeedableRandomState::with_seed(
+                RandomState::new().hash_one(0),
+                SharedSeed::global_random(),
+            ),
         }
     }
 
