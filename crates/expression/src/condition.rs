@@ -1,5 +1,7 @@
 //! Conditions: what users write after `when`.
 
+use sluice_message::RequestHead;
+
 use crate::needs::Needs;
 use crate::parser::Parser;
 use crate::problem::ExpressionProblem;
@@ -30,6 +32,17 @@ impl Condition {
     #[must_use]
     pub fn holds<S: Subject + ?Sized>(&self, subject: &S) -> bool {
         self.truth.holds(subject)
+    }
+
+    /// The same, if one look at the head of the request says so: in line, for what is asked most.
+    #[must_use]
+    #[inline(always)]
+    pub fn holds_at_once(&self, request: &RequestHead) -> Option<bool> {
+        match &self.truth {
+            Truth::Method(method) => Some(request.method == *method),
+            Truth::HasHeader(name) => Some(name.is_in(&request.fields)),
+            _ => None,
+        }
     }
 
     /// What it reads.

@@ -252,9 +252,12 @@ impl Stage {
 }
 
 /// Whether the filter takes part.
-#[inline]
+#[inline(always)]
 fn judge(bit: u64, when: &Condition, request: &mut RequestContext<'_>) -> bool {
-    let holds = when.holds(&request.view());
+    let holds = match when.holds_at_once(request.request) {
+        Some(holds) => holds,
+        None => when.holds(&request.view()),
+    };
     note(request.notes, bit, holds);
     holds
 }

@@ -14,6 +14,7 @@ pub fn requests(server: &Server, count: u64) -> Result<(), String> {
     let url = server.url();
     let output = Command::new("timeout")
         .args(["300", "h2load", "--h1", "-n", &number, "-c", "50", "-t", "1", &url])
+        .args(server.header.iter().flat_map(|header| ["-H", header]))
         .output()
         .map_err(|e| format!("h2load: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout);

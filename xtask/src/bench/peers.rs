@@ -49,6 +49,8 @@ pub enum Role {
     Proxied(u16),
     /// Answers itself, with so many routes in its table; ours only.
     Routes(usize, Kinds),
+    /// Answers itself, behind these filters; ours only.
+    Filtered(Filters),
     /// Asks the servers of an upstream.
     Upstream(Group),
     /// Answers itself and asks an origin, over TLS and HTTP/2, too.
@@ -135,10 +137,61 @@ pub enum Kinds {
     All,
 }
 
+/// Filters of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filters {
+    /// Ten that have nothing to do for the request: half of them for its method, half for its header.
+    Idle,
+    /// A token that was seen before.
+    Jwt,
+    /// A limit of rate by client, that is far away.
+    Rate,
+}
+
+/// A token signed with HS256 and the secret in the configuration, which never ends.
+const TOKEN: &str = "authorization: Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4iLCJzY29wZSI6InJlYWQifQ.dUpL7bry0fa1zrKhoiTntr_-02gwmmWOMIsUe0SKNoI";
+
+impl Filters {
+    /// Lines of the configuration.
+    fn text(self) -> String {
+        let one = |number: usize| {
+            let when = match number % 2 {
+                0 => "request.method == 'POST'",
+                _ => "request.header['x-debug']",
+            };
+            format!("[filter.f{number}]\nwhen = \"{when}\"\nguard = {{ target = 3 }}\n")
+        };
+        let filters = match self {
+            Self::Idle => (0..10).map(one).collect(),
+            Self::Jwt => "[filter.f0.jwt]\nsecret = \"a secret of 32 bytes for a bench\"\n\
+                          endless = true\nmissing = \"pass\"\n"
+                .to_owned(),
+            Self::Rate => {
+                "[filter.f0.rate_limit]\nlimits = \"1000000/s\"\nheaders = \"off\"\n".to_owned()
+            }
+        };
+        let count = if self == Self::Idle { 10 } else { 1 };
+        let names: Vec<String> = (0..count).map(|number| format!("\"f{number}\"")).collect();
+        let names = names.join(", ");
+        let answer = "{ status = 200, headers = { content-type = \"text/plain\" }, \
+                      body = \"Hello, World!\" }";
+        format!("\n{filters}[[route]]\npath = \"/f\"\nfilters = [{names}]\nrespond = {answer}\n")
+    }
+}
+
 impl Role {
     /// The path that is asked for.
     pub fn path(self) -> &'static str {
-        if matches!(self, Self::Routes(..)) { "/r/5000/exact" } else { "/" }
+        match self {
+            Self::Routes(..) => "/r/5000/exact",
+            Self::Filtered(_) => "/f",
+            _ => "/",
+        }
+    }
+
+    /// A header line that requests have besides those of the client.
+    pub fn header(self) -> Option<&'static str> {
+        (self == Self::Filtered(Filters::Jwt)).then_some(TOKEN)
     }
 }
 
@@ -203,7 +256,9 @@ impl Bench {
             (Peer::Nginx, Role::Proxied(_)) => ("nginx", "proxied.conf"),
             (Peer::Haproxy, Role::Direct) => ("haproxy", "direct.cfg"),
             (Peer::Haproxy, Role::Proxied(_)) => ("haproxy", "proxied.cfg"),
-            (Peer::Sluice, Role::Direct | Role::Routes(..)) => ("sluice", "direct.toml"),
+            (Peer::Sluice, Role::Direct | Role::Routes(..) | Role::Filtered(_)) => {
+                ("sluice", "direct.toml")
+            }
             (Peer::Sluice, Role::Proxied(_)) => ("sluice", "proxied.toml"),
             (peer, role) => {
                 return Err(format!("{} has no configuration for {role:?}", peer.name()));
@@ -218,6 +273,7 @@ impl Bench {
         match role {
             Role::Proxied(origin) => text = text.replace("@ORIGIN@", &origin.to_string()),
             Role::Routes(count, kinds) => text.push_str(&routes(count, kinds)),
+            Role::Filtered(filters) => text.push_str(&filters.text()),
             Role::Upstream(group) => {
                 text = text.replace("@SERVERS@", &group.servers(peer));
                 text = text.replace("@BALANCE@", group.rule.text(peer));

@@ -33,6 +33,8 @@ pub struct Server {
     pub port: u16,
     /// The path to ask for.
     pub path: &'static str,
+    /// A header line that requests have besides those of the client.
+    pub header: Option<&'static str>,
 }
 
 impl Server {
@@ -68,7 +70,8 @@ impl Server {
             .spawn()
             .map_err(|e| format!("{}: {e}", words.join(" ")))?;
         let under_strace = matches!(under, Under::Strace(_));
-        let mut server = Self { child, under_strace, port, path: role.path() };
+        let mut server =
+            Self { child, under_strace, port, path: role.path(), header: role.header() };
         if let Err(why) = server.wait_until_it_answers() {
             let said = std::fs::read_to_string(&words_file).unwrap_or_default();
             let last: Vec<&str> = said.lines().rev().take(5).collect();

@@ -32,7 +32,7 @@ pub(crate) struct Stand {
     pub(crate) notes: Notes,
     /// A head of our own that filters change.
     head: ResponseHead,
-    /// The path that the route was found by.
+    /// The path that the route was found by, if the route has names for parts of it.
     path: Vec<u8>,
     /// Target, path, query and authority as the client wrote them.
     asked: [Span; 4],
@@ -62,7 +62,6 @@ impl Stand {
     /// For a request that has a chain to go through.
     fn begin(&mut self, request: &RequestHead) {
         self.notes.clear();
-        self.remember(request.path());
         self.asked = [request.target, request.path, request.query, request.authority];
         self.gathered = None;
         self.refusal = None;
@@ -93,10 +92,12 @@ impl<'e> Exchange<'e, '_> {
     /// Asks the filters of the route before anything else is done for the request.
     #[inline(never)]
     pub(super) fn filter(&mut self, route: &'e Route, filters: &'e RouteFilters) -> Step<'e> {
-        match self.filters {
-            None => self.stand.begin(self.request),
-            // The request was routed anew.
-            Some(_) => self.stand.remember(self.request.path()),
+        // A request that was routed anew keeps what was found out.
+        if self.filters.is_none() {
+            self.stand.begin(self.request);
+        }
+        if filters.captures.is_some() {
+            self.stand.remember(self.request.path());
         }
         self.filters = Some(filters);
         let progress = self.ask(route, filters, |chain, context| chain.begin(context));
