@@ -35,6 +35,7 @@ const FEATURES: &[(&str, Feature)] = &[
     ("interim answers", interim),
     ("answers that break off", half),
     ("own answers", own_answers),
+    ("filters", filters),
     ("refusals", refusals),
     ("failures of origins", failures),
     ("answers of origins that say no", passed_refusals),
@@ -240,6 +241,30 @@ fn own_answers(chain: &Chain) {
     let reply = chain.get("/own/moved/a?b=c");
     assert_eq!(reply.status(), 308);
     assert_eq!(reply.fields("location"), ["https://new.test/own/moved/a?b=c"]);
+}
+
+fn filters(chain: &Chain) {
+    let fields = ["-H", "X-Asks: 1", "-H", "X-Secret: 1", "-H", "X-Asked: forged"];
+    for content in [
+        &["--data-binary", "say hello"][..],
+        &["-H", "Transfer-Encoding: chunked", "-d", "say hello"],
+    ] {
+        let reply = chain.ask("/filtered/a/echo?b", &[&fields, content].concat());
+        let text = reply.text();
+        assert_eq!((reply.status(), reply.fields("x-filtered")), (200, vec!["200"]), "{text}");
+        assert!(text.starts_with("POST /seen/a/echo?b HTTP/1.1\n"), "{text}");
+        assert!(text.contains("\nx-asked: /seen/a/echo of 127.0.0.1\n"), "{text}");
+        assert!(text.ends_with("say goodbye"), "{text}");
+        assert!(!text.to_lowercase().contains("x-secret") && !text.contains("forged"), "{text}");
+    }
+    assert!(chain.get("/filtered/echo").text().starts_with("GET /seen/echo HTTP/1.1\n"));
+    let reply = chain.ask("/filtered/echo", &["-X", "DELETE"]);
+    assert_eq!((reply.status(), reply.fields("allow")), (405, vec!["GET, POST"]));
+    let reply = chain.get("/filtered/fields");
+    assert_eq!((reply.status(), reply.fields("content-length")), (200, vec![]));
+    for length in [Length::Known, Length::Unknown] {
+        assert_eq!(chain.early_status("/filtered/sink", &[b'x'; 101], length), 413, "{length:?}");
+    }
 }
 
 fn refusals(chain: &Chain) {

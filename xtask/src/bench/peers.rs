@@ -167,7 +167,7 @@ impl Filters {
                           endless = true\nmissing = \"pass\"\n"
                 .to_owned(),
             Self::Rate => {
-                "[filter.f0.rate_limit]\nlimits = \"1000000/s\"\nheaders = \"off\"\n".to_owned()
+                "[filter.f0.rate_limit]\nlimits = \"1000000/s\"\nheaders = \"none\"\n".to_owned()
             }
         };
         let count = if self == Self::Idle { 10 } else { 1 };

@@ -264,6 +264,18 @@ proxy = "one"
 mirror = "two"
 
 [[route]]
+name = "filtered"
+path = "/filtered/*"
+proxy = "one"
+filters = [
+    { guard = { methods = ["GET", "POST"], body = 100 } },
+    { rewrite = { strip_prefix = "/filtered", add_prefix = "/seen" } },
+    { when = "request.header['x-asks']", headers = { request = { remove = ["x-secret"], set = { x-asked = "{request.path} of {client.ip}" } } } },
+    { headers = { response = { set = { x-filtered = "{response.status}" } }, trailers = { set = { x-late = "yes" } } } },
+    { body_replace = { types = ["text/*"], rules = [{ text = "hello", with = "goodbye" }] } },
+]
+
+[[route]]
 path = "/own/hello"
 respond = { status = 203, headers = { x-own = "yes" }, body = "hello" }
 
