@@ -24,7 +24,6 @@ const DIRECT: f64 = 2_800.0;
 const PROXIED: f64 = 7_500.0;
 const IDLE_FILTERS: f64 = 400.0;
 const KNOWN_TOKEN: f64 = 1_500.0;
-const RATE_LIMIT: f64 = 300.0;
 const ROUTES: f64 = 1.05;
 const CPU_DIRECT: f64 = 0.96;
 const CPU_PROXIED: f64 = 0.90;
@@ -121,14 +120,12 @@ pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
         Ok(measure::instructions(&bench, Peer::Sluice, Role::Filtered(filters))? - direct)
     };
     let (idle, jwt) = (behind(Filters::Idle)?, behind(Filters::Jwt)?);
-    let rate = behind(Filters::Rate)?;
     let mut missed = Vec::new();
     let mut figures = vec![
         ("user instructions per direct answer", direct, DIRECT),
         ("user instructions per proxied request", proxied, PROXIED),
         ("user instructions for ten idle filters", idle, IDLE_FILTERS),
         ("user instructions for a token seen before", jwt, KNOWN_TOKEN),
-        ("user instructions for a limit of rate", rate, RATE_LIMIT),
         ("instructions with 10 000 routes against 1", one_kind, ROUTES),
         ("instructions with 10 000 routes of all kinds against 10", all_kinds, ROUTES),
     ];

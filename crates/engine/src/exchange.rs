@@ -241,7 +241,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
     }
 
     /// Does what the route says.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn perform(&mut self, route: &'e Route) -> Step<'e> {
         match &route.action {
             Action::Respond(answer) => self.answered(|exchange| Ok(exchange.respond(answer))),

@@ -69,6 +69,8 @@ pub const LONGEST: usize = 64;
 struct Stage {
     /// One bit, by the place of the filter in the configuration.
     bit: u64,
+    /// The bits of those whose condition is judged before the request goes beyond this one.
+    up_to_here: u64,
     when: Option<Arc<Condition>>,
     /// Absent where the condition has to be judged in a phase that the filter itself takes no part in.
     filter: Option<Arc<dyn Filter>>,
@@ -78,6 +80,8 @@ struct Stage {
 #[derive(Debug, Default)]
 pub struct Chain {
     request_head: Box<[Stage]>,
+    /// The bits of all that are judged there.
+    judged: u64,
     request_body: Box<[Stage]>,
     response_head: Box<[Stage]>,
     response_body: Box<[Stage]>,
@@ -91,8 +95,15 @@ impl Chain {
     pub fn new(links: &[Link]) -> Option<Self> {
         let towards_origin = |phase| stages(links.iter().enumerate(), phase);
         let towards_client = |phase| stages(links.iter().enumerate().rev(), phase);
+        let mut request_head = towards_origin(Phase::RequestHead);
+        let mut judged = 0;
+        for stage in &mut request_head {
+            judged |= stage.bit;
+            stage.up_to_here = judged;
+        }
         let chain = Self {
-            request_head: towards_origin(Phase::RequestHead),
+            request_head,
+            judged,
             request_body: towards_origin(Phase::RequestBody),
             response_head: towards_client(Phase::ResponseHead),
             response_body: towards_client(Phase::ResponseBody),
@@ -125,12 +136,19 @@ impl Chain {
     fn advance(&self, from: usize, request: &mut RequestContext<'_>) -> Progress {
         let stages = self.request_head.get(from..).unwrap_or_default();
         for (place, stage) in stages.iter().enumerate() {
-            if let Some(when) = &stage.when
-                && !judge(stage.bit, when, request)
-            {
-                continue;
+            if let Some(when) = &stage.when {
+                let holds = match when.holds_at_once(request.request) {
+                    Some(holds) => holds,
+                    None => when.holds(&request.view()),
+                };
+                if !holds {
+                    request.notes.left_out |= stage.bit;
+                    continue;
+                }
             }
             let Some(filter) = &stage.filter else { continue };
+            // Whatever it looks at: those before it were judged.
+            request.notes.judged |= stage.up_to_here;
             let verdict = filter.on_request_head(request);
             if matches!(verdict, Verdict::Continue) {
                 continue;
@@ -139,6 +157,7 @@ impl Chain {
                 return progress;
             }
         }
+        request.notes.judged |= self.judged;
         Progress::Done
     }
 
@@ -251,17 +270,6 @@ impl Stage {
     }
 }
 
-/// Whether the filter takes part.
-#[inline(always)]
-fn judge(bit: u64, when: &Condition, request: &mut RequestContext<'_>) -> bool {
-    let holds = match when.holds_at_once(request.request) {
-        Some(holds) => holds,
-        None => when.holds(&request.view()),
-    };
-    note(request.notes, bit, holds);
-    holds
-}
-
 #[inline]
 fn note(notes: &mut Notes, bit: u64, holds: bool) {
     notes.judged |= bit;
@@ -290,5 +298,5 @@ fn stage(place: usize, link: &Link, phase: Phase) -> Option<Stage> {
     }
     let filter = takes_part.then(|| Arc::clone(&link.filter));
     let bit = u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place)).unwrap_or(0);
-    Some(Stage { bit, when: link.when.clone(), filter })
+    Some(Stage { bit, up_to_here: bit, when: link.when.clone(), filter })
 }

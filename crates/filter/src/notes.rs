@@ -34,6 +34,8 @@ impl Owner {
 /// Notes of one exchange; their memory is used again.
 #[derive(Debug, Default)]
 pub struct Notes {
+    /// Whether there may be anything to forget.
+    used: bool,
     /// Who the client has proved to be.
     user: Vec<u8>,
     /// What its token says.
@@ -60,6 +62,15 @@ impl Notes {
     /// Forgets everything, for the next exchange.
     #[inline]
     pub fn clear(&mut self) {
+        if self.used {
+            self.forget();
+        }
+        self.judged = 0;
+        self.left_out = 0;
+    }
+
+    fn forget(&mut self) {
+        self.used = false;
         self.user.clear();
         self.claims = None;
         self.variant = None;
@@ -68,8 +79,6 @@ impl Notes {
         self.others.clear();
         self.numbers.clear();
         self.release();
-        self.judged = 0;
-        self.left_out = 0;
     }
 
     /// Begins with the chain of another route; what was found out stays.
@@ -87,6 +96,7 @@ impl Notes {
 
     /// The client has proved to be this one.
     pub fn set_user(&mut self, user: &[u8]) {
+        self.used = true;
         self.user.clear();
         self.user.extend_from_slice(user);
     }
@@ -99,6 +109,7 @@ impl Notes {
 
     /// The client has shown a token that says so.
     pub fn set_claims(&mut self, claims: Arc<dyn Claims>) {
+        self.used = true;
         self.claims = Some(claims);
     }
 
@@ -110,6 +121,7 @@ impl Notes {
 
     /// This variant was chosen.
     pub fn set_variant(&mut self, variant: Arc<str>) {
+        self.used = true;
         self.variant = Some(variant);
     }
 
@@ -122,6 +134,7 @@ impl Notes {
     /// This upstream answers instead of the route's; `None` takes it back. Without effect where the route has
     /// no upstream.
     pub const fn set_target(&mut self, target: Option<usize>) {
+        self.used = true;
         self.target = target;
     }
 
@@ -133,6 +146,7 @@ impl Notes {
 
     /// No more content than this is let through, nor than others have said.
     pub fn limit_body(&mut self, bytes: u64) {
+        self.used = true;
         self.body_limit = Some(self.body_limit.map_or(bytes, |before| before.min(bytes)));
     }
 
@@ -144,6 +158,7 @@ impl Notes {
 
     /// Leaves a note, or changes it.
     pub fn set(&mut self, name: &Arc<str>, value: &[u8]) {
+        self.used = true;
         match self.others.iter_mut().find(|(known, _)| known == name) {
             Some((_, old)) => {
                 old.clear();
@@ -161,6 +176,7 @@ impl Notes {
 
     /// Keeps numbers of a filter until it is asked again, in another phase or after the request was routed anew.
     pub fn keep(&mut self, owner: Owner, numbers: [u32; 4]) {
+        self.used = true;
         match self.numbers.iter_mut().find(|(known, _)| *known == owner) {
             Some((_, old)) => *old = numbers,
             None => self.numbers.push((owner, numbers)),
@@ -169,6 +185,7 @@ impl Notes {
 
     /// Keeps this until the exchange is over, whether that is answered, broken off or dropped.
     pub fn hold(&mut self, held: Arc<dyn Held>, token: u64) {
+        self.used = true;
         self.held.push((held, token));
     }
 
@@ -180,7 +197,15 @@ impl Notes {
     }
 
     /// The exchange is over.
+    #[inline]
     pub fn release(&mut self) {
+        if !self.held.is_empty() {
+            self.release_all();
+        }
+    }
+
+    #[cold]
+    fn release_all(&mut self) {
         for (held, token) in self.held.drain(..) {
             held.release(token);
         }

@@ -144,8 +144,6 @@ pub enum Filters {
     Idle,
     /// A token that was seen before.
     Jwt,
-    /// A limit of rate by client, that is far away.
-    Rate,
 }
 
 /// A token signed with HS256 and the secret in the configuration, which never ends.
@@ -166,9 +164,6 @@ impl Filters {
             Self::Jwt => "[filter.f0.jwt]\nsecret = \"a secret of 32 bytes for a bench\"\n\
                           endless = true\nmissing = \"pass\"\n"
                 .to_owned(),
-            Self::Rate => {
-                "[filter.f0.rate_limit]\nlimits = \"1000000/s\"\nheaders = \"none\"\n".to_owned()
-            }
         };
         let count = if self == Self::Idle { 10 } else { 1 };
         let names: Vec<String> = (0..count).map(|number| format!("\"f{number}\"")).collect();
