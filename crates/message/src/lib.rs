@@ -8,9 +8,12 @@ mod fault;
 mod field;
 mod fields;
 mod grpc;
+mod http_date;
 mod method;
 pub mod pair;
 mod path;
+mod precondition;
+mod ranges;
 mod request;
 mod response;
 mod span;
@@ -20,8 +23,14 @@ pub use fault::{Fault, FaultKind, Retry, Side, Syntax};
 pub use field::FieldId;
 pub use fields::{Field, Fields, SpaceExhausted};
 pub use grpc::{Dialect, GrpcStatus, GrpcStatuses, parse_grpc_timeout, write_grpc_timeout};
+pub use http_date::parse_http_date;
 pub use method::Method;
 pub use path::{PathForm, PathProblem, normalize_path};
+pub use precondition::{
+    Comparison, Precondition, Validators, judge_novelty, judge_preconditions, range_applies,
+    same_tag,
+};
+pub use ranges::{ByteRange, Ranges, parse_ranges};
 pub use request::{
     BodyLength, Expectation, Persistence, RequestHead, TargetForm, TargetProblem, Version,
 };
