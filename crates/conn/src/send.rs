@@ -1,11 +1,13 @@
 //! The sending half of a connection: heads and content in, bytes out.
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use crate::channel::Channel;
 use crate::h2::SharedStream;
 use sluice_message::{BodyLength, FaultKind, Fields};
+use sluice_net::disk::{DiskFile, Reading};
 use sluice_wire::h1::{CHUNK_END, encode_chunk_start, encode_last_chunk};
 use sluice_wire::h2::{End, Peer};
 
@@ -36,6 +38,21 @@ enum Ending {
     Open,
     /// The stream ends behind the output, with these trailers.
     Wanted(Option<Box<Fields>>),
+}
+
+/// What goes wrong between a file and a socket: [`FaultKind::Broken`] if it is the file.
+fn fault_of_file(error: &io::Error) -> FaultKind {
+    use io::ErrorKind as K;
+    match error.kind() {
+        K::ConnectionReset
+        | K::ConnectionAborted
+        | K::BrokenPipe
+        | K::NotConnected
+        | K::TimedOut
+        | K::HostUnreachable
+        | K::NetworkUnreachable => broken(error),
+        _ => FaultKind::Broken,
+    }
 }
 
 impl Default for Sender {
@@ -167,6 +184,41 @@ impl Sender {
     fn end_stream(&mut self, trailers: Option<&Fields>) {
         if matches!(self.ending, Ending::Open) {
             self.ending = Ending::Wanted(trailers.map(|fields| Box::new(fields.clone())));
+        }
+    }
+
+    /// Sends up to `length` bytes of a file from `offset` on without their coming by here, and says how many; 0
+    /// means that the file has ended. Only where [`Sender::takes_files`].
+    ///
+    /// # Errors
+    /// The connection broke, or the file cannot be read.
+    pub fn poll_file(
+        &mut self,
+        channel: Channel<'_>,
+        cx: &mut Context<'_>,
+        (file, reading): (&Arc<DiskFile>, &mut Reading),
+        part: (u64, u64),
+    ) -> Poll<Result<u64, FaultKind>> {
+        let Channel::Own(stream) = channel else { return Poll::Ready(Err(FaultKind::Broken)) };
+        while !self.output.is_empty() {
+            // The head travels with the first of the content.
+            let written = ready!(stream.poll_write_more(cx, self.output.content()));
+            self.output.consume(written.map_err(|error| broken(&error))?);
+        }
+        let sent = ready!(stream.poll_send_file(cx, (file, reading), part));
+        let sent = sent.map_err(|error| fault_of_file(&error))?;
+        self.sent += sent;
+        Poll::Ready(Ok(sent))
+    }
+
+    /// Whether the kernel can send parts of files itself.
+    #[must_use]
+    pub const fn takes_files(&self, channel: Channel<'_>) -> bool {
+        match channel {
+            Channel::Own(stream) => {
+                !stream.is_encrypted() && !matches!(self.body, BodyLength::Framed)
+            }
+            Channel::Shared(_) | Channel::Asked(_) => false,
         }
     }
 

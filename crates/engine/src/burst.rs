@@ -174,15 +174,15 @@ fn may_be_shared(connection: &Connection, scope: &Scope, downstream: &Downstream
 async fn finish<'e>(exchange: &mut Exchange<'e, '_>, step: Step<'e>, halves: Halves<'_>) -> After {
     exchange.find_call();
     let mut step = step;
-    while let Step::Filter(suspended) = step {
-        step = exchange.go_on(*suspended).await;
-    }
-    let step = match step {
-        Step::Wait(route, admission) => match exchange.wait_for_permits(admission).await {
-            Ok(()) => exchange.perform(route),
-            Err(stop) => Step::Stopped(stop),
-        },
-        step => step,
+    let step = loop {
+        step = match step {
+            Step::Filter(suspended) => exchange.go_on(*suspended).await,
+            Step::Wait(route, admission) => match exchange.wait_for_permits(admission).await {
+                Ok(()) => exchange.perform(route),
+                Err(stop) => Step::Stopped(stop),
+            },
+            step => break step,
+        };
     };
     let after = match step {
         Step::Wait(..) | Step::Filter(_) => {
@@ -190,6 +190,10 @@ async fn finish<'e>(exchange: &mut Exchange<'e, '_>, step: Step<'e>, halves: Hal
         }
         Step::Answered(after) => after,
         Step::Content => exchange.skip_content().await,
+        Step::Stream(outflow) => match Box::pin(exchange.pour(outflow)).await {
+            Ok(after) => after,
+            Err(stop) => exchange.stop(stop).await,
+        },
         Step::Stopped(stop) => exchange.stop(stop).await,
         Step::Proxy(cluster, body_limit) => {
             match exchange.proxy(cluster, body_limit, halves).await {

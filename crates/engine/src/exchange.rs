@@ -2,6 +2,7 @@
 
 mod call;
 mod filters;
+mod outflow;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -20,7 +21,8 @@ use sluice_route::Match;
 use sluice_upstream::{Cluster, Pass, Visit};
 
 use call::{Call, meaning};
-pub(crate) use filters::{ReadAhead, Stand, Suspended};
+pub(crate) use filters::{ReadAhead, Stand, Substitute, Suspended};
+pub(crate) use outflow::Outflow;
 
 use crate::admission::{Admission, Ticket};
 use crate::answer::{Reply, judge};
@@ -57,6 +59,8 @@ pub(crate) enum Step<'e> {
     Proxy(&'e Rc<Cluster>, u64),
     /// As many requests are under way as may: this one has to wait.
     Wait(&'e Route, &'e Admission),
+    /// The answer has begun, and there is more content than goes out with its head.
+    Stream(Box<Outflow>),
     /// A filter has to wait.
     Filter(Box<Suspended<'e>>),
     /// It cannot be answered as it was meant.
@@ -254,6 +258,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
                 Some(cluster) => Step::Proxy(cluster, self.body_limit(route)),
                 None => Step::Stopped(Fault::internal(FaultKind::Broken).into()),
             },
+            Action::Handle(handler) => self.handle(route, &**handler),
         }
     }
 
@@ -270,10 +275,19 @@ impl<'e, 'c> Exchange<'e, 'c> {
         answer: impl FnOnce(&mut Self) -> Result<Persistence, Fault>,
     ) -> Step<'e> {
         match answer(self) {
-            Ok(Persistence::Close) => Step::Answered(self.end()),
+            Ok(Persistence::Close) => self.ended(),
             Ok(Persistence::KeepAlive) if self.request.has_content() => Step::Content,
             Ok(Persistence::KeepAlive) => Step::Answered(After::Next),
             Err(fault) => Step::Stopped(fault.into()),
+        }
+    }
+
+    /// The connection is not to go on, or the answer does.
+    #[cold]
+    fn ended(&mut self) -> Step<'e> {
+        match self.take_outflow() {
+            Some(outflow) => Step::Stream(outflow),
+            None => Step::Answered(self.end()),
         }
     }
 
@@ -298,8 +312,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
     #[inline]
     fn respond(&mut self, answer: &Answer) -> Persistence {
         let persistence = self.persistence_after_content();
-        self.send(&answer.head, &answer.body, persistence);
-        persistence
+        self.send(&answer.head, &answer.body, persistence)
     }
 
     /// An answer that does not need the request's content can only keep the connection if that
@@ -315,11 +328,15 @@ impl<'e, 'c> Exchange<'e, 'c> {
         }
     }
 
-    /// Queues a whole answer that is in memory.
+    /// Queues a whole answer that is in memory. What a filter puts in its place may be more than goes out with
+    /// its head: then the answer is [`Persistence::Close`], whose ways out look for the rest.
     #[inline]
-    fn send(&mut self, head: &ResponseHead, body: &[u8], persistence: Persistence) {
+    fn send(&mut self, head: &ResponseHead, body: &[u8], persistence: Persistence) -> Persistence {
         match self.filters {
-            None => self.deliver(head, body, persistence),
+            None => {
+                self.deliver(head, body, persistence);
+                persistence
+            }
             Some(filters) => self.send_through(filters, (head, body), persistence),
         }
     }
@@ -357,7 +374,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
         let mut head = self.own_head(redirect.status, "text/plain; charset=utf-8")?;
         head.fields.push(b"location", &location).map_err(|_| exhausted())?;
         let persistence = self.persistence_after_content();
-        self.send(&head, body.as_bytes(), persistence);
+        let persistence = self.send(&head, body.as_bytes(), persistence);
         *self.response = head;
         Ok(persistence)
     }
@@ -367,7 +384,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
         // What the gateway tells about itself is true now and nowhere else.
         head.fields.push(b"cache-control", b"no-store").map_err(|_| exhausted())?;
         let persistence = self.persistence_after_content();
-        self.send(&head, &answer.body, persistence);
+        let persistence = self.send(&head, &answer.body, persistence);
         *self.response = head;
         Ok(persistence)
     }
@@ -379,7 +396,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
         let methods = b"GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH";
         head.fields.push(b"allow", methods).map_err(|_| exhausted())?;
         let persistence = self.persistence_after_content();
-        self.send(&head, b"", persistence);
+        let persistence = self.send(&head, b"", persistence);
         *self.response = head;
         Ok(persistence)
     }
@@ -390,7 +407,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
         let mut head = self.own_head(judge(fault).status, "text/plain; charset=utf-8")?;
         head.fields.push(b"allow", allow).map_err(|_| exhausted())?;
         let persistence = self.persistence_after_content();
-        self.send(&head, &error_body(fault), persistence);
+        let persistence = self.send(&head, &error_body(fault), persistence);
         *self.response = head;
         Ok(persistence)
     }
@@ -438,8 +455,15 @@ impl<'e, 'c> Exchange<'e, 'c> {
             Some(call) => self.refuse_call((call, stop.fault), persistence),
             None => self.refuse(stop.fault, persistence),
         };
-        if told.is_err() {
-            return After::Abort;
+        let Ok(persistence) = told else { return After::Abort };
+        if let Some(outflow) = self.take_outflow() {
+            return match Box::pin(self.pour(outflow)).await {
+                Ok(after) => after,
+                Err(stop) => {
+                    self.note(stop.fault);
+                    self.break_off(stop.fault)
+                }
+            };
         }
         match persistence {
             Persistence::Close => self.end(),
@@ -448,7 +472,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
         }
     }
 
-    fn refuse(&mut self, fault: Fault, persistence: Persistence) -> Result<(), Fault> {
+    fn refuse(&mut self, fault: Fault, persistence: Persistence) -> Result<Persistence, Fault> {
         let mut head = self.own_head(judge(fault).status, "text/plain; charset=utf-8")?;
         if matches!(
             fault.kind,
@@ -456,9 +480,9 @@ impl<'e, 'c> Exchange<'e, 'c> {
         ) {
             self.say_when_to_retry(&mut head);
         }
-        self.send(&head, &error_body(fault), persistence);
+        let persistence = self.send(&head, &error_body(fault), persistence);
         *self.response = head;
-        Ok(())
+        Ok(persistence)
     }
 
     /// RFC 9110, 10.2.3.

@@ -25,6 +25,7 @@ mod lent;
 mod listener;
 mod local;
 mod opening;
+mod patience;
 mod proxy;
 mod proxy_header;
 mod redirect;

@@ -35,7 +35,9 @@ pub(crate) fn check_action(action: &Action) -> Result<(), Fault> {
     match action {
         Action::Proxy(_) | Action::Redirect(_) => Ok(()),
         Action::Respond(answer) if answer.head.status >= 300 => Ok(()),
-        Action::Respond(_) | Action::Report(_) => Err(Fault::downstream(FaultKind::UpgradeRefused)),
+        Action::Respond(_) | Action::Report(_) | Action::Handle(_) => {
+            Err(Fault::downstream(FaultKind::UpgradeRefused))
+        }
     }
 }
 

@@ -6,7 +6,6 @@ mod calls;
 mod enter;
 mod hedge;
 mod mirror;
-mod patience;
 mod rewriting;
 pub(crate) mod solo;
 mod tries;
@@ -19,16 +18,16 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use sluice_conn::{Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
-use sluice_filter::{Pipeline, Reply};
+use sluice_filter::Pipeline;
 use sluice_message::{BodyLength, Fault, FaultKind, Persistence, Retry, Version};
 use sluice_upstream::{Breaker, Cluster};
 use sluice_wire::h1::Upgrade;
 
 use crate::credentials::strip;
-use crate::exchange::{After, AnswerProgress, Exchange, Stop, exhausted};
+use crate::exchange::{After, AnswerProgress, Exchange, Stop, Substitute, exhausted};
 use crate::forward::{continue_introduction, set_host};
+use crate::patience::Patience;
 use mirror::Outlook;
-use patience::Patience;
 use rewriting::Rewriting;
 use tunnel::{is_hollow, wants_upgrade};
 use upload::Upload;
@@ -83,8 +82,8 @@ impl<'e> Exchange<'e, '_> {
         let status = self.response.status;
         let switched = status == 101;
         let (replaced, pipeline) = self.show_answer();
-        let relayed = if let Some(reply) = replaced {
-            Ok(self.substitute(&reply, &upload))
+        let relayed = if let Some(substitute) = replaced {
+            Box::pin(self.substitute(substitute, upload.is_done())).await
         } else if switched {
             self.switch_protocols(cluster, upgrade, &mut upstream).await
         } else if upgrade == Upgrade::Yes && is_hollow(self.request, self.response.status) {
@@ -239,17 +238,16 @@ impl<'e> Exchange<'e, '_> {
 
     /// Gives the client what filters put in the place of the origin's answer, of which no more is read.
     #[cold]
-    fn substitute(&mut self, reply: &Reply, upload: &Upload) -> After {
-        let persistence = match upload.is_done() {
-            true => self.persistence(),
-            false => Persistence::Close,
+    async fn substitute(&mut self, substitute: Substitute, sent: bool) -> Result<After, Stop> {
+        let persistence = if sent { self.persistence() } else { Persistence::Close };
+        let persistence = self.send_substitute(substitute, persistence);
+        let after = match self.take_outflow() {
+            Some(outflow) => self.pour(outflow).await?,
+            None if persistence == Persistence::KeepAlive => After::Next,
+            None => self.end(),
         };
-        self.send_substitute(reply, persistence);
-        match persistence {
-            _ if !upload.is_done() => After::Close,
-            Persistence::KeepAlive => After::Next,
-            Persistence::Close => self.end(),
-        }
+        // A client that is still sending has to be cut off: its content cannot be skipped.
+        Ok(if sent { after } else { After::Close })
     }
 
     /// Queues the head of the origin's answer.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_conn::ServerTimeouts;
-use sluice_filter::Chain;
+use sluice_filter::{Chain, Filter};
 use sluice_message::RequestHead;
 use sluice_meter::{AccessFormat, ListenerMeter, PerWorker, RouteMeter};
 use sluice_net::tls::TlsServer;
@@ -236,6 +236,9 @@ pub enum Action {
     Proxy(usize),
     /// The gateway, about itself.
     Report(Arc<dyn Report>),
+    /// Something that is asked as a filter is when it sees the head of a request, and that has to answer. Its
+    /// other phases are not gone through. The route has [`RouteFilters`], be their chain empty.
+    Handle(Arc<dyn Filter>),
 }
 
 /// Something the gateway tells about itself. It is asked on a worker's thread, so it only reads what

@@ -50,6 +50,14 @@ pub enum Pause {
     Content(usize, Resume),
 }
 
+impl Progress {
+    /// What a verdict means of whom nobody comes after: [`Progress::Done`] if it says nothing.
+    #[must_use]
+    pub fn of_last(verdict: Verdict) -> Self {
+        settle(verdict, usize::MAX).unwrap_or(Self::Done)
+    }
+}
+
 impl fmt::Debug for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -127,7 +135,7 @@ impl Chain {
         resume: Resume,
         request: &mut RequestContext<'_>,
     ) -> Progress {
-        match self.settle(resume(request), next) {
+        match settle(resume(request), next) {
             Some(progress) => progress,
             None => self.advance(next, request),
         }
@@ -153,25 +161,12 @@ impl Chain {
             if matches!(verdict, Verdict::Continue) {
                 continue;
             }
-            if let Some(progress) = self.settle(verdict, from + place + 1) {
+            if let Some(progress) = settle(verdict, from + place + 1) {
                 return progress;
             }
         }
         request.notes.judged |= self.judged;
         Progress::Done
-    }
-
-    /// What a verdict means; `None` if the chain goes on.
-    #[cold]
-    fn settle(&self, verdict: Verdict, next: usize) -> Option<Progress> {
-        let pause = match verdict {
-            Verdict::Continue => return None,
-            Verdict::Respond(reply) => return Some(Progress::Respond(reply)),
-            Verdict::Reroute => return Some(Progress::Reroute),
-            Verdict::Wait(waiting) => Pause::Future(waiting),
-            Verdict::Gather(most, resume) => Pause::Content(most, resume),
-        };
-        Some(Progress::Paused(Paused { next, pause }))
     }
 
     /// Whether answers are to be shown to anybody.
@@ -268,6 +263,19 @@ impl Stage {
         }
         self.filter.as_deref()
     }
+}
+
+/// What a verdict means; `None` if the chain goes on.
+#[cold]
+fn settle(verdict: Verdict, next: usize) -> Option<Progress> {
+    let pause = match verdict {
+        Verdict::Continue => return None,
+        Verdict::Respond(reply) => return Some(Progress::Respond(reply)),
+        Verdict::Reroute => return Some(Progress::Reroute),
+        Verdict::Wait(waiting) => Pause::Future(waiting),
+        Verdict::Gather(most, resume) => Pause::Content(most, resume),
+    };
+    Some(Progress::Paused(Paused { next, pause }))
 }
 
 #[inline]

@@ -7,6 +7,7 @@
 //! Filters of a route form a [`Chain`]. Towards the origin it is gone through in the order of the configuration,
 //! towards the client the other way round, so that the first filter is the outermost one.
 
+mod body;
 mod chain;
 mod context;
 mod gateway;
@@ -16,6 +17,7 @@ mod reply;
 mod transform;
 mod verdict;
 
+pub use body::{Body, BodySource, Piece, SharedBytes};
 pub use chain::{Chain, LONGEST, Link, Pause, Paused, Progress};
 pub use context::{DoneContext, REQUEST_ID, RequestContext, ResponseContext, Source, View};
 pub use gateway::{

@@ -2,6 +2,8 @@
 
 use sluice_message::{Fields, SpaceExhausted};
 
+use crate::Body;
+
 /// Content of a request that was read before the request goes anywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content<'a> {
@@ -12,14 +14,14 @@ pub struct Content<'a> {
 }
 
 /// An answer a filter gives.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Reply {
     /// Status code, 200 to 599.
     pub status: u16,
     /// Field lines. Framing is added; `Date` too.
     pub fields: Fields,
     /// Content.
-    pub body: Vec<u8>,
+    pub body: Body,
     /// Why the request was refused, if it was: for the log, and told to the client in the trailers of a call.
     pub reason: Option<&'static str>,
 }
@@ -28,7 +30,7 @@ impl Reply {
     /// An answer with this status and nothing else.
     #[must_use]
     pub const fn new(status: u16) -> Self {
-        Self { status, fields: Fields::new(), body: Vec::new(), reason: None }
+        Self { status, fields: Fields::new(), body: Body::EMPTY, reason: None }
     }
 
     /// The answer to a request that is refused: a line of text with the status and the reason, which is a
@@ -36,7 +38,7 @@ impl Reply {
     /// the status.
     #[must_use]
     pub fn refusal(status: u16, reason: &'static str) -> Self {
-        let body = format!("{status} {}: {reason}\n", phrase(status)).into_bytes();
+        let body = format!("{status} {}: {reason}\n", phrase(status)).into_bytes().into();
         let mut fields = Fields::new();
         // An empty head has room for one short line.
         let _ = fields.push(b"content-type", b"text/plain; charset=utf-8");

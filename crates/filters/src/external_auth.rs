@@ -11,7 +11,7 @@ use std::time::Duration;
 use sluice_expression::Template;
 use sluice_filter::{
     FetchFault, Fetched, Filter, Level, Phases, Reply, RequestContext, ResponseContext,
-    ResponseVerdict, Resume, Verdict,
+    ResponseVerdict, Resume, SharedBytes, Verdict,
 };
 use sluice_message::{BodyLength, Fields};
 use sluice_meter::FilterMeter;
@@ -128,7 +128,7 @@ pub struct AuthSettings {
 #[derive(Debug, Default)]
 struct Decision {
     /// What the client gets instead of what it asked for.
-    denied: Option<Reply>,
+    denied: Option<Denial>,
     /// Fields for the origin: each takes the place of those of its name, or goes beside them.
     up: Vec<Change>,
     /// Fields of the request that the origin does not get.
@@ -137,6 +137,29 @@ struct Decision {
     down: Fields,
     /// Who the client is.
     user: Option<Box<[u8]>>,
+}
+
+/// An answer that several requests may get.
+#[derive(Debug)]
+struct Denial {
+    status: u16,
+    fields: Fields,
+    body: SharedBytes,
+    reason: Option<&'static str>,
+}
+
+impl From<Reply> for Denial {
+    fn from(reply: Reply) -> Self {
+        let body = reply.body.bytes().unwrap_or_default().to_vec().into();
+        Self { status: reply.status, fields: reply.fields, body, reason: reply.reason }
+    }
+}
+
+impl Denial {
+    fn reply(&self) -> Reply {
+        let body = self.body.clone().into();
+        Reply { status: self.status, fields: self.fields.clone(), body, reason: self.reason }
+    }
 }
 
 /// A field for the origin: name, value, and where it goes.
@@ -405,7 +428,7 @@ impl Inner {
         let known = origin == Origin::Known;
         if let Some(reply) = &decision.denied {
             self.meter.count(worker, if known { DENIED_KNOWN } else { DENIED });
-            return Verdict::Respond(Box::new(reply.clone()));
+            return Verdict::Respond(Box::new(reply.reply()));
         }
         self.meter.count(worker, if known { ALLOWED_KNOWN } else { ALLOWED });
         if decision.change(&mut context.request.fields).is_err() {

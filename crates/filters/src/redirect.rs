@@ -141,9 +141,7 @@ impl RedirectFilter {
     fn reply(&self, location: &[u8]) -> Result<Reply, SpaceExhausted> {
         let mut reply = Reply::new(self.status).with_field(b"location", location)?;
         reply = reply.with_field(b"content-type", b"text/plain; charset=utf-8")?;
-        reply.body.extend_from_slice(b"See ");
-        reply.body.extend_from_slice(location);
-        reply.body.push(b'\n');
+        reply.body = [b"See ", location, b"\n"].concat().into();
         Ok(reply)
     }
 }

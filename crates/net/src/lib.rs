@@ -8,6 +8,7 @@
 
 mod clock;
 mod connect;
+pub mod disk;
 pub mod errand;
 pub mod files;
 mod inherit;
@@ -39,7 +40,7 @@ pub use inherit::{Inherited, Socket, Sockets, sockets_of_service_manager};
 pub use listen::{Accepted, Binding, Listener, PeerAddress};
 pub use log_writer::{LogCounts, LogTarget, LogWriter};
 pub use mailbox::{Mailbox, Post, mailbox};
-pub use offload::offload;
+pub use offload::{Pool, offload, offload_to};
 pub use permits::{Permit, Permits, Queued, Refused};
 pub use pid_file::PidFile;
 pub use runtime::{live_tasks, run, spawn, wake_all, yield_now};

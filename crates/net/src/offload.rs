@@ -25,15 +25,41 @@ struct Waiting {
     waker: Option<Waker>,
 }
 
-/// The threads, started when the first work comes: half as many as there are CPUs, so that workers keep theirs.
-static THREADS: OnceLock<SyncSender<Piece>> = OnceLock::new();
+/// What keeps the threads that work is done on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Computing: half as many threads as there are CPUs, so that workers keep theirs.
+    Processors,
+    /// Waiting for disks, which costs no processor.
+    Disks,
+}
 
-/// Has `work` done by another thread. Yields `false` if it was not done: too much waits already, there are no
-/// threads, or it panicked. Whoever stops waiting does not stop the work.
+/// The same where disks are waited for: an answer under way waits for one piece of work at a time, and is broken
+/// off if it is not done.
+const DISK_QUEUE: usize = 16 * 1024;
+
+/// Threads that wait for disks: a disk does several things at once, and one that hangs must not stop the others.
+const DISK_THREADS: usize = 8;
+
+/// The threads, started when the first work comes.
+static PROCESSORS: OnceLock<SyncSender<Piece>> = OnceLock::new();
+static DISKS: OnceLock<SyncSender<Piece>> = OnceLock::new();
+
+/// Has `work`, which computes, done by another thread. Yields `false` if it was not done: too much waits already,
+/// there are no threads, or it panicked. Whoever stops waiting does not stop the work.
 pub fn offload(work: Box<dyn FnOnce() + Send>) -> impl Future<Output = bool> {
+    offload_to(Pool::Processors, work)
+}
+
+/// The same for work of any kind.
+pub fn offload_to(pool: Pool, work: Box<dyn FnOnce() + Send>) -> impl Future<Output = bool> {
     let waiting = Arc::new(Mutex::new(Waiting::default()));
     let piece = Piece { work, waiting: Arc::clone(&waiting) };
-    let taken = THREADS.get_or_init(|| start_threads(cpus() / 2)).try_send(piece).is_ok();
+    let inbox = match pool {
+        Pool::Processors => PROCESSORS.get_or_init(|| start_threads("offload", QUEUE, cpus() / 2)),
+        Pool::Disks => DISKS.get_or_init(|| start_threads("disk", DISK_QUEUE, DISK_THREADS)),
+    };
+    let taken = inbox.try_send(piece).is_ok();
     poll_fn(move |cx| {
         if !taken {
             return Poll::Ready(false);
@@ -47,14 +73,14 @@ pub fn offload(work: Box<dyn FnOnce() + Send>) -> impl Future<Output = bool> {
     })
 }
 
-fn start_threads(count: usize) -> SyncSender<Piece> {
-    let (send, receive) = sync_channel(QUEUE);
+fn start_threads(name: &str, queue: usize, count: usize) -> SyncSender<Piece> {
+    let (send, receive) = sync_channel(queue);
     let receive = Arc::new(Mutex::new(receive));
     for number in 0..count.max(1) {
         let receive = Arc::clone(&receive);
         let body = move || run(&receive);
         // Without any thread the queue is closed, and nobody waits for what never comes.
-        let _ = thread::Builder::new().name(format!("offload-{number}")).spawn(body);
+        let _ = thread::Builder::new().name(format!("{name}-{number}")).spawn(body);
     }
     send
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::fd::OwnedFd;
+use rustix::fs::sendfile;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, getpeername, getsockname, recv, send, sendmsg,
 };
 
+use crate::disk::DiskFile;
 use crate::reactor::{Registration, Watch};
 use crate::runtime::reactor;
 use crate::task::poll_budget;
@@ -169,6 +171,32 @@ impl Connected {
         ready!(self.registration.readiness.write.poll_ready(cx));
         ready!(poll_budget(cx));
         self.send_parts(cx, parts)
+    }
+
+    /// Writes some of `bytes`; the kernel may wait for what follows at once before it sends them.
+    pub(crate) fn poll_write_more(
+        &self,
+        cx: &Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.registration.readiness.write.poll_ready(cx));
+        ready!(poll_budget(cx));
+        let flags = SendFlags::NOSIGNAL | SendFlags::MORE;
+        self.written(cx, send(&self.fd, bytes, flags), bytes.len())
+    }
+
+    /// Has the kernel write up to `length` bytes of a file from `offset` on; 0 means that the file ends there.
+    pub(crate) fn poll_send_file(
+        &self,
+        cx: &Context<'_>,
+        file: &DiskFile,
+        (offset, length): (u64, usize),
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.registration.readiness.write.poll_ready(cx));
+        ready!(poll_budget(cx));
+        let mut at = offset;
+        // Less than was asked for may be because of the file: only the next call tells.
+        self.written(cx, sendfile(&self.fd, file.fd(), Some(&mut at), length), 0)
     }
 
     fn send_parts(&self, cx: &Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {

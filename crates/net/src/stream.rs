@@ -6,10 +6,11 @@ use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use rustix::fd::OwnedFd;
 
+use crate::disk::{DiskFile, Reading};
 use crate::permits::{Permit, Permits};
 use crate::socket::Connected;
 use crate::tls::session::Session;
@@ -192,6 +193,33 @@ impl Stream {
             None => self.socket.poll_write_two(cx, first, second),
             Some(session) => encrypt(session, &self.socket, cx, (first, second)),
         }
+    }
+
+    /// Writes some of `bytes`, which the kernel may hold back for what follows at once. As for the rest,
+    /// [`Stream::poll_write`].
+    pub fn poll_write_more(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &self.session {
+            None => self.socket.poll_write_more(cx, bytes),
+            Some(session) => encrypt(session, &self.socket, cx, (bytes, &[])),
+        }
+    }
+
+    /// Has the kernel write up to `length` bytes of a file from `offset` on, without their coming by here; 0
+    /// means that the file has ended. Only for a connection that is not encrypted: nothing is written to
+    /// another, which is an error. The disk is waited for on another thread, by means of `reading`.
+    pub fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        (file, reading): (&Arc<DiskFile>, &mut Reading),
+        (offset, length): (u64, u64),
+    ) -> Poll<io::Result<u64>> {
+        if self.is_encrypted() {
+            return Poll::Ready(Err(io::ErrorKind::Unsupported.into()));
+        }
+        let near = ready!(reading.poll_near(cx, file, (offset, length)))?;
+        let part = (offset, usize::try_from(near).unwrap_or(usize::MAX));
+        let written = ready!(self.socket.poll_send_file(cx, file, part))?;
+        Poll::Ready(Ok(u64::try_from(written).unwrap_or(u64::MAX)))
     }
 
     /// Makes the coming close a reset, so that a peer that reads until the end of the connection does

@@ -18,7 +18,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("conn", &["message", "net", "wire"]),
     ("upstream", &["message", "meter", "net", "wire", "conn"]),
     ("load", &["message", "net", "wire"]),
-    ("filter", &["message", "expression"]),
+    // The content of an answer may be a part of a file.
+    ("filter", &["message", "net", "expression"]),
     // What filters decide; they ask no socket and no clock: the gateway lends them what they need.
     ("filters", &["message", "meter", "expression", "filter"]),
     ("engine", &["message", "meter", "net", "wire", "route", "conn", "upstream", "filter"]),

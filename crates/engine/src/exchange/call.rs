@@ -114,11 +114,11 @@ impl Exchange<'_, '_> {
         &mut self,
         (call, fault): (Call, Fault),
         persistence: Persistence,
-    ) -> Result<(), Fault> {
+    ) -> Result<Persistence, Fault> {
         let mut head = self.trailers_only(call)?;
         say(&mut head.fields, fault).map_err(|_| exhausted())?;
         self.send_alone(head, persistence);
-        Ok(())
+        Ok(persistence)
     }
 
     /// Queues an answer that is a head alone, after the filters have seen it. What they would put in its

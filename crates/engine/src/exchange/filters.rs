@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use sluice_filter::{
-    Chain, Content, DoneContext, Notes, Pause, Paused, Pipeline, Progress, Reply, RequestContext,
-    ResponseContext, Resume, Source,
+    Chain, Content, DoneContext, Filter, Notes, Pause, Paused, Pipeline, Progress, Reply,
+    RequestContext, ResponseContext, Resume, Source,
 };
 use sluice_message::{
     BodyLength, Expectation, Fault, FaultKind, FieldId, GrpcStatus, Persistence, RequestHead,
@@ -16,6 +16,7 @@ use sluice_message::{
 };
 
 use super::call::refuse_with;
+use super::outflow::{Outflow, Shape};
 use super::{Exchange, Refusal, Step, Stop, exhausted};
 use crate::Route;
 use crate::coroutine::Panicked;
@@ -36,6 +37,8 @@ pub(crate) struct Stand {
     path: Vec<u8>,
     /// Target, path, query and authority as the client wrote them.
     asked: [Span; 4],
+    /// Content of an answer that goes on when its head is queued.
+    pub(super) outflow: Option<Box<Outflow>>,
     /// Content that was read before the request goes anywhere.
     gathered: Option<Box<ReadAhead>>,
     /// Why a filter refused the request.
@@ -51,11 +54,27 @@ pub(crate) struct ReadAhead {
     pub(crate) ended: bool,
 }
 
+/// What filters put in the place of an origin's answer.
+pub(crate) struct Substitute {
+    reply: Box<Reply>,
+    shape: Shape,
+}
+
 /// An exchange that a filter holds up.
 pub(crate) struct Suspended<'e> {
     route: &'e Route,
     filters: &'e RouteFilters,
+    asked: Asked,
     paused: Paused,
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// The filters.
+    Chain,
+    /// What answers.
+    Handler,
 }
 
 impl Stand {
@@ -63,6 +82,7 @@ impl Stand {
     fn begin(&mut self, request: &RequestHead) {
         self.notes.clear();
         self.asked = [request.target, request.path, request.query, request.authority];
+        self.outflow = None;
         self.gathered = None;
         self.refusal = None;
         self.reroutes = 0;
@@ -101,12 +121,23 @@ impl<'e> Exchange<'e, '_> {
         }
         self.filters = Some(filters);
         let progress = self.ask(route, filters, |chain, context| chain.begin(context));
-        self.follow(route, filters, progress)
+        self.follow((route, filters, Asked::Chain), progress)
+    }
+
+    /// Asks what answers the requests of the route.
+    #[inline(never)]
+    pub(super) fn handle(&mut self, route: &'e Route, handler: &dyn Filter) -> Step<'e> {
+        let Some(filters) = self.filters else {
+            return Step::Stopped(Fault::internal(FaultKind::Broken).into());
+        };
+        let progress = self
+            .ask(route, filters, |_, context| Progress::of_last(handler.on_request_head(context)));
+        self.follow((route, filters, Asked::Handler), progress)
     }
 
     /// Goes on where a filter held the exchange up.
     pub(crate) async fn go_on(&mut self, suspended: Suspended<'e>) -> Step<'e> {
-        let Suspended { route, filters, paused } = suspended;
+        let Suspended { route, filters, asked, paused } = suspended;
         let (next, pause) = paused.split();
         let resume = match pause {
             Pause::Future(waiting) => self.await_filter(waiting).await,
@@ -118,22 +149,25 @@ impl<'e> Exchange<'e, '_> {
             }
             Err(stop) => return Step::Stopped(stop),
         };
-        self.follow(route, filters, progress)
+        self.follow((route, filters, asked), progress)
     }
 
     fn follow(
         &mut self,
-        route: &'e Route,
-        filters: &'e RouteFilters,
+        (route, filters, asked): (&'e Route, &'e RouteFilters, Asked),
         progress: Result<Progress, Fault>,
     ) -> Step<'e> {
         match progress {
-            Ok(Progress::Done) => self.admit(route),
             Ok(Progress::Respond(reply)) => self.answered(|exchange| exchange.give(*reply)),
-            Ok(Progress::Reroute) => self.route_anew(),
             Ok(Progress::Paused(paused)) => {
-                Step::Filter(Box::new(Suspended { route, filters, paused }))
+                Step::Filter(Box::new(Suspended { route, filters, asked, paused }))
             }
+            // Nobody else is there to answer, and its permits are those of this route.
+            Ok(Progress::Done | Progress::Reroute) if asked == Asked::Handler => {
+                Step::Stopped(Fault::internal(FaultKind::Broken).into())
+            }
+            Ok(Progress::Done) => self.admit(route),
+            Ok(Progress::Reroute) => self.route_anew(),
             Err(fault) => Step::Stopped(fault.into()),
         }
     }
@@ -294,7 +328,7 @@ impl<'e> Exchange<'e, '_> {
             let mut head = self.trailers_only(call)?;
             refuse_with(&mut head.fields, status, (reply.status, reason))
                 .map_err(|_| exhausted())?;
-            self.send(&head, b"", persistence);
+            let persistence = self.send(&head, b"", persistence);
             *self.response = head;
             return Ok(persistence);
         }
@@ -303,9 +337,23 @@ impl<'e> Exchange<'e, '_> {
         head =
             ResponseHead { status: reply.status, fields: head.fields, ..ResponseHead::default() };
         head.fields.push_all(&reply.fields).map_err(|_| exhausted())?;
-        self.send(&head, &reply.body, persistence);
+        let (body, shape) = match self.filters {
+            Some(filters) if filters.chain.sees_responses() => {
+                let source = self.source();
+                let (replaced, shape) = self.show(filters, &mut head, source);
+                (replaced.map_or(reply.body, |reply| reply.body), shape)
+            }
+            _ => (reply.body, Shape::Kept),
+        };
+        let persistence = self.begin_reply(&head, (body, shape), persistence);
         *self.response = head;
         Ok(persistence)
+    }
+
+    /// Who gives an answer of our own.
+    fn source(&self) -> Source {
+        let fault = self.fault.is_some() || self.stand.refusal.is_some();
+        if fault { Source::Fault } else { Source::Gateway }
     }
 
     /// Queues an answer that is in memory after the filters have seen it.
@@ -315,23 +363,24 @@ impl<'e> Exchange<'e, '_> {
         filters: &'e RouteFilters,
         (head, body): (&ResponseHead, &[u8]),
         persistence: Persistence,
-    ) {
+    ) -> Persistence {
         if !filters.chain.sees_responses() {
-            return self.deliver(head, body, persistence);
+            self.deliver(head, body, persistence);
+            return persistence;
         }
         let mut own = std::mem::take(&mut self.stand.head);
         own.copy_from(head);
-        let fault = self.fault.is_some() || self.stand.refusal.is_some();
-        let source = if fault { Source::Fault } else { Source::Gateway };
-        let (replaced, pipeline) = self.show(filters, &mut own, source);
-        let body = replaced.as_ref().map_or(body, |reply| &reply.body);
-        let mut out = Vec::new();
-        let changed = pipeline.is_some_and(|mut pipeline| {
-            let pushed = pipeline.push(body, &mut out);
-            pushed.and_then(|()| pipeline.end(&mut None, &mut out)).is_ok()
-        });
-        self.deliver(&own, if changed { &out } else { body }, persistence);
+        let source = self.source();
+        let persistence = match self.show(filters, &mut own, source) {
+            (None, Shape::Kept) => {
+                self.deliver(&own, body, persistence);
+                persistence
+            }
+            (None, shape) => self.begin_reply(&own, (body.to_vec().into(), shape), persistence),
+            (Some(reply), shape) => self.begin_reply(&own, (reply.body, shape), persistence),
+        };
         self.stand.head = own;
+        persistence
     }
 
     /// Shows a head that nothing follows to the filters.
@@ -347,8 +396,8 @@ impl<'e> Exchange<'e, '_> {
         filters: &'e RouteFilters,
         head: &mut ResponseHead,
         source: Source,
-    ) -> (Option<Box<Reply>>, Option<Box<Pipeline>>) {
-        let Some(route) = self.route else { return (None, None) };
+    ) -> (Option<Box<Reply>>, Shape) {
+        let Some(route) = self.route else { return (None, Shape::Kept) };
         let wants_content = self.downstream.wants_content(head.status);
         let Stand { notes, path, .. } = &mut *self.stand;
         let lent = Lent {
@@ -386,17 +435,17 @@ impl<'e> Exchange<'e, '_> {
             self.stand.refusal = reply.reason;
         }
         if transforms.is_empty() {
-            return (replaced, None);
+            return (replaced, Shape::Kept);
         }
         // Its length is not what it was; to a client that gets a head alone it is not stated.
         head.fields.remove(FieldId::ContentLength);
         let pipeline = wants_content.then(|| Box::new(Pipeline::new(transforms)));
-        (replaced, pipeline)
+        (replaced, Shape::Changed(pipeline))
     }
 
     /// Shows the head of the origin's answer to the filters.
     #[inline]
-    pub(crate) fn show_answer(&mut self) -> (Option<Box<Reply>>, Option<Box<Pipeline>>) {
+    pub(crate) fn show_answer(&mut self) -> (Option<Substitute>, Option<Box<Pipeline>>) {
         match self.filters {
             Some(filters) if filters.chain.sees_responses() => self.show_origin(filters),
             _ => (None, None),
@@ -407,36 +456,48 @@ impl<'e> Exchange<'e, '_> {
     fn show_origin(
         &mut self,
         filters: &'e RouteFilters,
-    ) -> (Option<Box<Reply>>, Option<Box<Pipeline>>) {
+    ) -> (Option<Substitute>, Option<Box<Pipeline>>) {
         let mut head = std::mem::take(self.response);
         let status = head.status;
-        let (mut replaced, pipeline) = self.show(filters, &mut head, Source::Origin);
+        let (replaced, shape) = self.show(filters, &mut head, Source::Origin);
         if status == 101 && replaced.is_none() {
             // The connection to the origin is a pipe already, whatever is said of it.
             head.status = status;
         }
-        if let Some(reply) = &mut replaced {
+        if let Some(mut reply) = replaced {
             // The filters behind the one that replaced it have seen and changed what is in the head.
             reply.status = head.status;
             reply.fields = head.fields.clone();
+            *self.response = head;
+            return (Some(Substitute { reply, shape }), None);
         }
+        let pipeline = match shape {
+            Shape::Kept => None,
+            Shape::Changed(pipeline) => pipeline,
+        };
         if pipeline.is_some() && head.body != BodyLength::UntilClose {
             head.body = BodyLength::Framed;
         }
         *self.response = head;
-        (replaced, pipeline)
+        (None, pipeline)
     }
 
-    /// Gives the client this instead of the origin's answer.
-    pub(crate) fn send_substitute(&mut self, reply: &Reply, persistence: Persistence) {
+    /// Gives the client this instead of the origin's answer. As for the rest, [`Exchange::begin_reply`].
+    pub(crate) fn send_substitute(
+        &mut self,
+        substitute: Substitute,
+        persistence: Persistence,
+    ) -> Persistence {
+        let Substitute { reply, shape } = substitute;
         let mut head = std::mem::take(&mut self.stand.head);
         head.fields.clear();
         head =
             ResponseHead { status: reply.status, fields: head.fields, ..ResponseHead::default() };
         // It was in a head before.
         let _ = head.fields.push_all(&reply.fields);
-        self.deliver(&head, &reply.body, persistence);
+        let persistence = self.begin_reply(&head, (reply.body, shape), persistence);
         self.stand.head = head;
+        persistence
     }
 
     /// What the content of the request has to go through.

@@ -12,11 +12,11 @@ use sluice_upstream::{Breaker, Call, Cluster, Demand, Pass, Server, Visit};
 use sluice_wire::h1::Upgrade;
 
 use super::Halves;
-use super::patience::{Patience, end_after};
 use super::tries::{Tries, is_stale};
 use super::tunnel;
 use super::upload::{Upload, Waiting};
 use crate::exchange::{Exchange, Stop};
+use crate::patience::{Patience, end_after};
 
 /// Interim answers passed on per request; an origin that sends more is broken.
 pub(super) const INTERIMS: u32 = 64;

@@ -13,10 +13,10 @@ use sluice_wire::h1::Upgrade;
 
 use super::Halves;
 use super::attempt::NO_SERVER;
-use super::patience::end_after;
 use super::solo::{Whole, ask};
 use super::tries::Tries;
 use crate::exchange::{Exchange, Stop};
+use crate::patience::end_after;
 use crate::spare::Spare;
 
 /// Which try of a race it is.

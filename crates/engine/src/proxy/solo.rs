@@ -10,8 +10,8 @@ use sluice_upstream::{Breaker, Call, Cluster, ClusterSettings, Demand, Server};
 use sluice_wire::h1::Upgrade;
 
 use super::attempt::{INTERIMS, connect};
-use super::patience::{Patience, end_after};
 use super::tries::is_stale;
+use crate::patience::{Patience, end_after};
 use crate::spare::Spare;
 
 /// A request that is there as a whole.

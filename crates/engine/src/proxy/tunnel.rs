@@ -14,8 +14,8 @@ use sluice_upstream::Cluster;
 use sluice_wire::h1::Upgrade;
 use sluice_wire::websocket;
 
-use super::patience::end_after;
 use crate::exchange::{After, Exchange, Stop, exhausted};
+use crate::patience::end_after;
 
 const KEY: &[u8] = b"sec-websocket-key";
 const ACCEPT: &[u8] = b"sec-websocket-accept";

@@ -134,16 +134,16 @@ pub(super) fn decision(inner: &Inner, answer: &Fetched) -> Option<Decision> {
         Some(HttpResponse::Denied(denied)) if !good => {
             let status = denied.status.and_then(|status| u16::try_from(status.code).ok());
             let status = status.filter(|status| (200..=599).contains(status)).unwrap_or(403);
-            let mut reply = Reply { body: denied.body, ..Reply::new(status) };
+            let mut reply = Reply { body: denied.body.into(), ..Reply::new(status) };
             reply.reason = Some("denied by external authentication");
             for (name, value, _) in valid(&denied.headers) {
                 reply.fields.push(name, value).ok()?;
             }
-            Some(Decision { denied: Some(reply), ..Decision::default() })
+            Some(Decision { denied: Some(reply.into()), ..Decision::default() })
         }
         _ if !good => {
             let reply = Reply::refusal(403, "denied by external authentication");
-            Some(Decision { denied: Some(reply), ..Decision::default() })
+            Some(Decision { denied: Some(reply.into()), ..Decision::default() })
         }
         Some(HttpResponse::Allowed(allowed)) => {
             let mut decision =

@@ -1,6 +1,6 @@
 //! Questions by HTTP, and what their answers mean.
 
-use sluice_filter::{Fetch, Fetched, Reply, RequestContext};
+use sluice_filter::{Body, Fetch, Fetched, Reply, RequestContext};
 use sluice_message::{FieldId, Fields, Method, SpaceExhausted};
 
 use super::{AuthProtocol, Decision, Inner, Place};
@@ -152,11 +152,11 @@ fn allowed(inner: &Inner, answer: &Fetched) -> Decision {
 }
 
 fn denied(inner: &Inner, answer: &Fetched, context: &RequestContext<'_>) -> Decision {
-    let mut reply = Reply { body: answer.body.clone(), ..Reply::new(answer.status) };
+    let mut reply = Reply { body: answer.body.clone().into(), ..Reply::new(answer.status) };
     reply.reason = Some("denied by external authentication");
     if let Some(place) = sign_in(inner, answer.status, context) {
         reply.status = 302;
-        reply.body = Vec::new();
+        reply.body = Body::EMPTY;
         let _ = reply.fields.push(b"location", &place);
         let _ = reply.fields.push(b"cache-control", b"no-store");
     }
@@ -166,7 +166,7 @@ fn denied(inner: &Inner, answer: &Fetched, context: &RequestContext<'_>) -> Deci
             let _ = reply.fields.push(name, answer.fields.slice(line.value));
         }
     }
-    Decision { denied: Some(reply), ..Decision::default() }
+    Decision { denied: Some(reply.into()), ..Decision::default() }
 }
 
 /// Where somebody is sent who has to sign in: those who look at pages, not programs.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluice_net::{Deadline, Nanos, now};
 
 /// A limit on the time without progress, whoever it is that has to make it, and on all of the time.
-pub(super) struct Patience {
+pub(crate) struct Patience {
     since: Nanos,
     position: Option<u64>,
     end: Nanos,
@@ -14,11 +14,11 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Until this time, whatever the progress.
-    pub(super) const fn until(end: Nanos) -> Self {
+    pub(crate) const fn until(end: Nanos) -> Self {
         Self { since: 0, position: None, end }
     }
 
-    pub(super) fn poll(
+    pub(crate) fn poll(
         &mut self,
         cx: &Context<'_>,
         deadline: &Deadline,
@@ -33,18 +33,18 @@ impl Patience {
     }
 
     /// When all of the time is over.
-    pub(super) const fn end(&self) -> Nanos {
+    pub(crate) const fn end(&self) -> Nanos {
         self.end
     }
 
     /// All of the time begins anew, but does not go on for longer than until `last`.
-    pub(super) fn restart(&mut self, limit: Option<Duration>, last: Nanos) {
+    pub(crate) fn restart(&mut self, limit: Option<Duration>, last: Nanos) {
         self.end = end_after(limit).min(last);
     }
 }
 
 /// The end of a limit that begins now.
-pub(super) fn end_after(limit: Option<Duration>) -> Nanos {
+pub(crate) fn end_after(limit: Option<Duration>) -> Nanos {
     match limit {
         Some(limit) => {
             now().saturating_add(Nanos::try_from(limit.as_nanos()).unwrap_or(Nanos::MAX))
