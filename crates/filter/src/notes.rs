@@ -34,7 +34,7 @@ impl Owner {
 /// Notes of one exchange; their memory is used again.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// Whether there may be anything to forget.
+    /// Whether there may be anything to forget but numbers, which are forgotten by a store.
     used: bool,
     /// Who the client has proved to be.
     user: Vec<u8>,
@@ -65,6 +65,7 @@ impl Notes {
         if self.used {
             self.forget();
         }
+        self.numbers.clear();
         self.judged = 0;
         self.left_out = 0;
     }
@@ -77,7 +78,6 @@ impl Notes {
         self.target = None;
         self.body_limit = None;
         self.others.clear();
-        self.numbers.clear();
         self.release();
     }
 
@@ -176,7 +176,6 @@ impl Notes {
 
     /// Keeps numbers of a filter until it is asked again, in another phase or after the request was routed anew.
     pub fn keep(&mut self, owner: Owner, numbers: [u32; 4]) {
-        self.used = true;
         match self.numbers.iter_mut().find(|(known, _)| *known == owner) {
             Some((_, old)) => *old = numbers,
             None => self.numbers.push((owner, numbers)),

@@ -135,11 +135,18 @@ impl KeyTable {
         }
     }
 
+    /// The slot that a key is in if it can be.
+    #[inline]
+    fn home(&self, tag: u64) -> usize {
+        let mask = self.slots.len().wrapping_sub(1);
+        usize::try_from(tag & u64::from(u32::MAX)).unwrap_or_default() & mask
+    }
+
     /// The slots that a key may be in.
     #[inline]
     fn reach(&self, tag: u64) -> impl Iterator<Item = (usize, &Slot)> {
         let mask = self.slots.len().wrapping_sub(1);
-        let home = usize::try_from(tag & u64::from(u32::MAX)).unwrap_or_default();
+        let home = self.home(tag);
         (0..REACH).filter_map(move |step| {
             let at = home.wrapping_add(step) & mask;
             self.slots.get(at).map(|slot| (at, slot))
@@ -148,6 +155,16 @@ impl KeyTable {
 
     #[inline]
     fn find(&self, tag: u64) -> Option<(usize, &Slot)> {
+        // Most keys are there, and the loop costs more to set up than to go through.
+        let home = self.home(tag);
+        match self.slots.get(home) {
+            Some(slot) if slot.tag.load(Ordering::Acquire) == tag => Some((home, slot)),
+            _ => self.find_further(tag),
+        }
+    }
+
+    #[inline(never)]
+    fn find_further(&self, tag: u64) -> Option<(usize, &Slot)> {
         for (at, slot) in self.reach(tag) {
             match slot.tag.load(Ordering::Acquire) {
                 found if found == tag => return Some((at, slot)),

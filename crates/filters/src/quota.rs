@@ -19,6 +19,8 @@ pub struct Quota {
     burst: u64,
     /// After how many nanoseconds one more may come.
     interval: u64,
+    /// After how many nanoseconds an allowance that was used up is whole again.
+    whole: u64,
 }
 
 impl Quota {
@@ -26,7 +28,8 @@ impl Quota {
     #[must_use]
     pub fn new(count: u64, period: u64, burst: u64) -> Self {
         // Rounded up: never more than was said.
-        Self { burst: burst.max(1), interval: period.div_ceil(count.max(1)).max(1) }
+        let (burst, interval) = (burst.max(1), period.div_ceil(count.max(1)).max(1));
+        Self { burst, interval, whole: burst.saturating_mul(interval) }
     }
 
     /// How many may come at once.
@@ -38,31 +41,27 @@ impl Quota {
     /// Seconds until an allowance that was used up is whole again.
     #[must_use]
     pub const fn window(&self) -> u64 {
-        self.whole().div_ceil(SECOND)
-    }
-
-    const fn whole(&self) -> u64 {
-        self.burst.saturating_mul(self.interval)
+        self.whole.div_ceil(SECOND)
     }
 
     /// One more; `None` if there is none left.
     #[inline]
     fn take(&self, until: u64, now: u64) -> Option<u64> {
         let next = until.max(now).saturating_add(self.interval);
-        (next - now <= self.whole()).then_some(next)
+        (next - now <= self.whole).then_some(next)
     }
 
     /// Where a key stands that will have all again at `until`.
     fn standing(&self, rule: usize, until: u64, now: u64) -> Standing {
         let owed = until.saturating_sub(now);
-        let remaining = self.whole().saturating_sub(owed) / self.interval;
+        let remaining = self.whole.saturating_sub(owed) / self.interval;
         let reset = owed.div_ceil(SECOND);
         Standing { rule, remaining, reset, outcome: Outcome::Passed }
     }
 
     fn refusal(&self, rule: usize, until: u64, now: u64) -> Standing {
         let standing = self.standing(rule, until, now);
-        let free = until.saturating_add(self.interval).saturating_sub(self.whole());
+        let free = until.saturating_add(self.interval).saturating_sub(self.whole);
         let retry_after = free.saturating_sub(now).div_ceil(SECOND).max(1);
         Standing { remaining: 0, outcome: Outcome::Refused { retry_after }, ..standing }
     }

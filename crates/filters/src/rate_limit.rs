@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluice_filter::{
-    Filter, Owner, Phases, RequestContext, ResponseContext, ResponseVerdict, Resume, Verdict,
+    Filter, Owner, Phases, Reply, RequestContext, ResponseContext, ResponseVerdict, Resume, Verdict,
 };
 use sluice_message::Fields;
 use sluice_meter::FilterMeter;
@@ -153,7 +153,13 @@ impl RateLimit {
 
 impl Filter for RateLimit {
     fn phases(&self) -> Phases {
-        Phases::REQUEST_HEAD | Phases::RESPONSE_HEAD
+        match self.judge.manner.fields {
+            // Only who is refused is told anything, in the refusal itself.
+            RateFields::None => Phases::REQUEST_HEAD,
+            RateFields::Separate | RateFields::Structured => {
+                Phases::REQUEST_HEAD | Phases::RESPONSE_HEAD
+            }
+        }
     }
 
     fn on_request_head(&self, context: &mut RequestContext<'_>) -> Verdict {
@@ -198,8 +204,9 @@ impl Judge {
             }
             (Outcome::Refused { retry_after }, Strictness::Refuse(status)) => {
                 self.meter.count(worker, REFUSED);
-                context.notes.keep(self.owner, [rule, 0, reset, small(retry_after)]);
-                Verdict::refuse(status, "too many requests")
+                let retry_after = small(retry_after);
+                context.notes.keep(self.owner, [rule, 0, reset, retry_after]);
+                self.refuse(status, retry_after)
             }
             (Outcome::Refused { .. }, Strictness::CountOnly) => {
                 self.meter.count(worker, WOULD_REFUSE);
@@ -219,6 +226,18 @@ impl Judge {
         }
     }
 
+    /// Who is refused is told when to come back in any case. Where nothing else is told, nobody looks at the
+    /// answer later: so it is told here.
+    #[cold]
+    fn refuse(&self, status: u16, retry_after: u32) -> Verdict {
+        let mut reply = Reply::refusal(status, "too many requests");
+        if self.manner.fields == RateFields::None {
+            // A short answer has room for a line.
+            let _ = reply.fields.push(b"retry-after", Digits::of(retry_after).text());
+        }
+        Verdict::Respond(Box::new(reply))
+    }
+
     /// Tells the client where it stands. A dry run tells nothing.
     fn tell(
         &self,
@@ -231,7 +250,7 @@ impl Judge {
         if self.manner.strictness == Strictness::CountOnly {
             return Ok(());
         }
-        if retry_after > 0 {
+        if retry_after > 0 && self.manner.fields != RateFields::None {
             fields.push(b"retry-after", Digits::of(retry_after).text())?;
         }
         match self.manner.fields {
@@ -329,7 +348,10 @@ mod tests {
             "ratelimit: \"7/90s\";r=3;t=52",
         ];
         assert_eq!(told(&structured, [1, 3, 52, 0], &[]), expected);
-        assert_eq!(told(&judge(RateFields::None, force), [0, 0, 1, 2], &[]), ["retry-after: 2"]);
+        let none = judge(RateFields::None, force);
+        assert_eq!(told(&none, [0, 0, 1, 2], &[]), [""; 0]);
+        let Verdict::Respond(reply) = none.refuse(429, 2) else { panic!("it is refused") };
+        assert_eq!(reply.fields.values_of(b"retry-after").collect::<Vec<_>>(), [b"2"]);
         let silent = judge(RateFields::Separate, Strictness::CountOnly);
         assert_eq!(told(&silent, [0, 1, 1, 0], &[]), [""; 0]);
         assert_eq!(told(&separate, NOTHING, &[]), [""; 0]);

@@ -144,6 +144,8 @@ pub enum Filters {
     Idle,
     /// A token that was seen before.
     Jwt,
+    /// A rate limit by client, of which nobody is told.
+    RateLimit,
 }
 
 /// A token signed with HS256 and the secret in the configuration, which never ends.
@@ -163,6 +165,9 @@ impl Filters {
             Self::Idle => (0..10).map(one).collect(),
             Self::Jwt => "[filter.f0.jwt]\nsecret = \"a secret of 32 bytes for a bench\"\n\
                           endless = true\nmissing = \"pass\"\n"
+                .to_owned(),
+            Self::RateLimit => "[filter.f0.rate_limit]\nlimits = \"1000000/s\"\n\
+                                key = \"{client.ip}\"\nheaders = \"none\"\n"
                 .to_owned(),
         };
         let count = if self == Self::Idle { 10 } else { 1 };

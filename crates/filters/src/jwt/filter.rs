@@ -10,7 +10,7 @@ use sluice_message::RequestHead;
 use sluice_message::pair::{cookies, decoded, query_pairs};
 use sluice_meter::FilterMeter;
 
-use super::remote::{Hurry, Remote, RemoteKeys};
+use super::remote::{Hurry, Remote, RemoteKeys, Renewal};
 use super::{Algorithm, Claims, KeySet, MAX_TOKEN, Refusal, Rules, Verified};
 use crate::Recent;
 use crate::identity::{Hiding, Missing, challenge, only_value, quoted, strip, too_large};
@@ -94,6 +94,7 @@ const PASSED: usize = 0;
 const MISSING: usize = 1;
 const UNAVAILABLE: usize = 2;
 const REFUSED: usize = 3;
+const KEYS_FAILED: usize = 12;
 
 /// What a request offers.
 enum Offer {
@@ -117,6 +118,7 @@ impl Jwt {
         "issuer",
         "audience",
         "claim",
+        "keys_failed",
     ];
 
     /// With these keys.
@@ -299,6 +301,10 @@ impl Core {
         {
             return Decision::Wait(token, renewing);
         }
+        // While somebody else fetches, what is remembered is good.
+        if let Some(identity) = self.recall(&token, now) {
+            return Decision::Done(Ok(identity));
+        }
         let verified = self.verify(&token, now);
         if let (Some(remote), Err(Refusal::UnknownKey)) = (&self.remote, &verified)
             && remote.is_due_for_unknown(now)
@@ -327,7 +333,7 @@ impl Core {
 
 enum Decision {
     Done(Result<Arc<Identity>, Refusal>),
-    Wait(Vec<u8>, sluice_filter::Local<super::remote::Renewal>),
+    Wait(Vec<u8>, sluice_filter::Local<Renewal>),
 }
 
 impl Filter for Jwt {
@@ -341,7 +347,11 @@ impl Filter for Jwt {
             strip(&mut context.request.fields, name);
         }
         let now = context.gateway.unix_ms() / 1000;
-        if core.options.cookie.is_none()
+        // Keys that are due are fetched before a token is taken for good, also one that is remembered: the key
+        // that it was signed with may be gone.
+        let fresh = core.remote.as_ref().is_none_or(|remote| !remote.is_due(now));
+        if fresh
+            && core.options.cookie.is_none()
             && core.options.parameter.is_none()
             && let Ok(Some(token)) = core.in_field(context.request)
             && let Some(identity) = core.recall(token, now)
@@ -356,7 +366,7 @@ impl Filter for Jwt {
             }
             Offer::Token(token) => token,
         };
-        if let Some(identity) = core.recall(&token, now) {
+        if fresh && let Some(identity) = core.recall(&token, now) {
             return core.accept(context, identity);
         }
         match core.examine(context, token, now) {
@@ -368,6 +378,9 @@ impl Filter for Jwt {
                     let resume: Resume = Box::new(move |context| {
                         if let Some(remote) = &core.remote {
                             remote.report(&renewal, context.gateway);
+                        }
+                        if let Renewal::Failed(_) = renewal {
+                            core.meter.count(context.gateway.worker(), KEYS_FAILED);
                         }
                         let verified = core.verify(&token, now);
                         core.decide(context, verified)
