@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use sluice_message::Fields;
+use sluice_message::{FaultKind, Fields, Syntax};
 
 /// Content that cannot be what it says it is: the message is broken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,15 @@ pub trait Transform: Debug {
         let _ = (trailers, out);
         Ok(())
     }
+
+    /// What is wrong with the content, once it was found to be [`Broken`].
+    fn fault(&self) -> FaultKind {
+        FAULT
+    }
 }
+
+/// What is wrong with content of which nobody says more.
+const FAULT: FaultKind = FaultKind::Malformed(Syntax::Content);
 
 /// Several transforms, each working on what the one before it made.
 #[derive(Debug)]
@@ -87,6 +95,13 @@ impl Pipeline {
             rest = others;
         }
         Ok(())
+    }
+
+    /// See [`Transform::fault`].
+    #[must_use]
+    pub fn fault(&self) -> FaultKind {
+        let mut faults = self.transforms.iter().map(|transform| transform.fault());
+        faults.find(|fault| *fault != FAULT).unwrap_or(FAULT)
     }
 
     /// See [`Transform::end`].

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use sluice_filter::{
-    Broken, Filter, Phases, RequestContext, ResponseContext, ResponseVerdict, Transform, Verdict,
+    Broken, Filter, Owner, Phases, RequestContext, ResponseContext, ResponseVerdict, Transform,
+    Verdict,
 };
-use sluice_message::{FieldId, Fields};
+use sluice_message::Fields;
 use sluice_meter::FilterMeter;
 
+use crate::altered::{drop_digests, forget_bytes, weaken};
+use crate::media_range::{MediaRange, media_type};
 use crate::replace::{Replacement, ReplacementStream};
 
 /// Whose content is changed.
@@ -19,23 +22,14 @@ pub enum Direction {
     Response,
 }
 
-/// A media type, or several.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MediaRange {
-    /// This one, in lower case.
-    Exact(Box<str>),
-    /// All that begin so, such as `text/`.
-    Prefix(Box<str>),
-    /// All that end so, such as `+json`.
-    Suffix(Box<str>),
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct BodyReplace {
     direction: Direction,
     replacements: Box<[Replacement]>,
     types: Box<[MediaRange]>,
+    /// Whose notes are its own.
+    owner: Owner,
     meter: Arc<FilterMeter>,
 }
 
@@ -57,7 +51,8 @@ impl BodyReplace {
         types: Vec<MediaRange>,
         meter: Arc<FilterMeter>,
     ) -> Self {
-        Self { direction, replacements: replacements.into(), types: types.into(), meter }
+        let (replacements, types) = (replacements.into(), types.into());
+        Self { direction, replacements, types, owner: Owner::new(), meter }
     }
 
     /// What is to be counted of content with these fields: whether it can be searched.
@@ -66,8 +61,7 @@ impl BodyReplace {
         if fields.values_of(b"content-encoding").any(coded) {
             return ENCODED;
         }
-        let media = fields.value(FieldId::ContentType).unwrap_or_default();
-        let media = media.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        let media = media_type(fields);
         if self.types.iter().any(|range| range.holds(media)) { SEARCHED } else { OTHER_TYPE }
     }
 
@@ -113,47 +107,21 @@ impl Filter for BodyReplace {
         self.meter.count(context.gateway.worker(), outcome);
         if outcome == SEARCHED {
             let fields = &mut context.response.fields;
-            drop_digests(fields);
-            fields.remove_named(|name| name.eq_ignore_ascii_case(b"accept-ranges"));
+            forget_bytes(fields);
             weaken(fields);
         }
+        // Filters in front of this one may put the content into a coding afterwards.
+        context.notes.keep(self.owner, [u32::from(outcome == SEARCHED), 0, 0, 0]);
         ResponseVerdict::Continue
     }
 
     fn response_body(&self, context: &mut ResponseContext<'_>) -> Option<Box<dyn Transform>> {
-        (self.judge_answer(context) == SEARCHED).then(|| self.transform())
+        let searched = match context.notes.kept(self.owner) {
+            Some([searched, ..]) => searched == 1,
+            None => self.judge_answer(context) == SEARCHED,
+        };
+        searched.then(|| self.transform())
     }
-}
-
-impl MediaRange {
-    fn holds(&self, media: &[u8]) -> bool {
-        match self {
-            Self::Exact(name) => media.eq_ignore_ascii_case(name.as_bytes()),
-            Self::Prefix(start) => {
-                let have = media.get(..start.len());
-                have.is_some_and(|have| have.eq_ignore_ascii_case(start.as_bytes()))
-            }
-            Self::Suffix(end) => {
-                let have = media.len().checked_sub(end.len()).and_then(|at| media.get(at..));
-                have.is_some_and(|have| have.eq_ignore_ascii_case(end.as_bytes()))
-            }
-        }
-    }
-}
-
-/// Digests of the content do not hold any more (RFC 9530; RFC 1864).
-fn drop_digests(fields: &mut Fields) {
-    const DIGESTS: [&[u8]; 4] = [b"digest", b"content-digest", b"repr-digest", b"content-md5"];
-    fields.remove_named(|name| DIGESTS.iter().any(|known| name.eq_ignore_ascii_case(known)));
-}
-
-/// Content that was changed is no longer byte for byte what a strong validator stands for (RFC 9110, 8.8.1).
-fn weaken(fields: &mut Fields) {
-    let strong = fields.values_of(b"etag").find(|tag| tag.starts_with(b"\""));
-    let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) else { return };
-    fields.remove_named(|name| name.eq_ignore_ascii_case(b"etag"));
-    // It is longer by two bytes: without room there is none.
-    let _ = fields.push(b"etag", &weak);
 }
 
 /// Replacements, each in what the one before it made.

@@ -2,12 +2,15 @@
 //!
 //! Nothing here touches a socket, a file or a clock: contents of files and the time come as arguments.
 
+mod altered;
 mod body_replace;
 pub mod canary;
+mod compress;
 mod concurrency_limit;
 mod cookie;
 mod cors;
 mod csrf;
+mod decompress;
 mod digits;
 mod external_auth;
 mod flight;
@@ -19,6 +22,7 @@ pub mod jwt;
 mod key_auth;
 pub mod key_source;
 pub mod key_table;
+mod media_range;
 mod network_set;
 pub mod oidc;
 pub mod password;
@@ -44,11 +48,13 @@ pub mod signature;
 mod target;
 mod uuid;
 
-pub use body_replace::{BodyReplace, Direction, MediaRange};
+pub use body_replace::{BodyReplace, Direction};
+pub use compress::{Breach, Compress, CompressOptions, Levels};
 pub use concurrency_limit::{ConcurrencyLimit, ConcurrencyRule};
 pub use cookie::{CookieForm, Readers, SameSite};
 pub use cors::{AllowedNames, AllowedOrigin, Cors, CorsRules, Credentials};
 pub use csrf::{Csrf, CsrfToken};
+pub use decompress::{Decompress, DecompressOptions, Requests, Responses};
 pub use external_auth::{
     AuthBody, AuthProtocol, AuthSettings, DecisionCache, ExternalAuth, Names, OnError,
 };
@@ -57,6 +63,7 @@ pub use headers::{Answers, Change, HeaderEdit, HeaderNames, Headers};
 pub use hosts::{Hosts, authority_of, host_of, without_port};
 pub use identity::{Hiding, Missing};
 pub use key_auth::{KeyAuth, KeyAuthOptions, KeyRing, KeyRingFlaw};
+pub use media_range::MediaRange;
 pub use network_set::{ListFlaw, NetworkSet};
 pub use patterns::Patterns;
 pub use places::{Place, Places};

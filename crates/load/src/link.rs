@@ -193,6 +193,7 @@ const fn name(rule: Syntax) -> &'static str {
         Syntax::Chunk => "a chunk of its content",
         Syntax::Trailer => "a trailer field",
         Syntax::Frame => "a frame",
+        Syntax::Content => "its content, not what it says it is",
         Syntax::Upgrade => "its agreement to another protocol",
         // Of requests only.
         Syntax::RequestLine | Syntax::Target | Syntax::Path | Syntax::Host | Syntax::Base64 => {

@@ -57,6 +57,8 @@ pub enum Syntax {
     Trailer,
     /// Text that is no Base64 where it has to be (RFC 4648, 4).
     Base64,
+    /// Content that is not in the coding it says it is in (RFC 9110, 8.4).
+    Content,
     /// An agreement to another protocol that does not fit what was asked (RFC 6455, 4.1).
     Upgrade,
     /// A frame that breaks a rule of a connection of many streams (RFC 9113, 5.4.1).

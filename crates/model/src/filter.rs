@@ -3,9 +3,11 @@
 mod basic_auth;
 mod body_replace;
 mod canary;
+mod compress;
 mod concurrency_limit;
 mod cors;
 mod csrf;
+mod decompress;
 mod external_auth;
 mod geo;
 mod guard;
@@ -15,6 +17,7 @@ mod ip;
 mod jwt;
 mod key;
 mod key_auth;
+mod media;
 mod oidc;
 mod rate_limit;
 mod redirect;
@@ -30,8 +33,10 @@ pub use body_replace::{BodyPattern, BodyRule, Letters};
 pub use canary::{
     CanaryCookie, CanaryRamp, CanaryRollback, CanaryRule, CanaryShare, CanaryVariant, Fallback,
 };
+pub use compress::{ContentEncoding, EncodingLevels};
 pub use cors::PageOrigin;
 pub use csrf::CsrfToken;
+pub use decompress::PlainResponses;
 pub use external_auth::{AuthBody, AuthCache, AuthProtocol};
 pub use geo::Places;
 pub use guard::Length;
@@ -172,6 +177,8 @@ kinds! {
     "cors" Cors cors "Says which pages of other origins may use this one.";
     "security" SecurityHeaders security "Tells browsers what a page may do.";
     "canary" Canary canary "Sends a part of the requests to other variants of what a route leads to.";
+    "compress" Compress compress "Makes content of answers smaller for clients that accept it so.";
+    "decompress" Decompress decompress "Makes compressed content plain, for those who have to read it.";
 }
 
 /// The filters while routes are read: those with a name, and those written in place.

@@ -10,6 +10,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     // An access-log record is written from the words of a request.
     ("meter", &["message"]),
     ("net", &[]),
+    ("coding", &[]),
     ("wire", &["message"]),
     ("route", &["message"]),
     ("expression", &["message"]),
@@ -21,7 +22,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     // The content of an answer may be a part of a file.
     ("filter", &["message", "net", "expression"]),
     // What filters decide; they ask no socket and no clock: the gateway lends them what they need.
-    ("filters", &["message", "meter", "expression", "filter"]),
+    ("filters", &["message", "meter", "coding", "expression", "filter"]),
     ("engine", &["message", "meter", "net", "wire", "route", "conn", "upstream", "filter"]),
     (
         "control",
@@ -34,6 +35,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "route",
             "conn",
             "upstream",
+            "coding",
             "expression",
             "filter",
             "filters",

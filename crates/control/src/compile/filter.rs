@@ -4,6 +4,7 @@ mod access;
 mod auth;
 mod body_replace;
 mod canary;
+mod compress;
 mod concurrency_limit;
 mod cors;
 mod external_auth;
@@ -180,6 +181,8 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
         FilterKind::BodyReplace(options) => Arc::new(body_replace::body_replace(options, tools)?),
         FilterKind::Oidc(options) => Arc::new(oidc::oidc(options, tools)?),
         FilterKind::Cors(options) => Arc::new(cors::cors(options, tools)?),
+        FilterKind::Compress(options) => Arc::new(compress::compress(options, tools)),
+        FilterKind::Decompress(options) => Arc::new(compress::decompress(options, tools)),
         FilterKind::SecurityHeaders(options) => Arc::new(security::security(options, tools)),
     })
 }

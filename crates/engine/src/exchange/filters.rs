@@ -370,6 +370,7 @@ impl<'e> Exchange<'e, '_> {
         }
         let mut own = std::mem::take(&mut self.stand.head);
         own.copy_from(head);
+        own.body = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
         let source = self.source();
         let persistence = match self.show(filters, &mut own, source) {
             (None, Shape::Kept) => {

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use sluice_conn::{Content, Relay, RelayFault};
 use sluice_filter::{Broken, Pipeline};
-use sluice_message::{FaultKind, Fields};
+use sluice_message::Fields;
 
 /// Content that is changed at once, so that no more waits than a peer takes at a time.
 const SHARE: usize = 16 * 1024;
@@ -75,7 +75,7 @@ impl Rewriting {
                 }
             };
             if let Err(Broken) = changed {
-                return Poll::Ready(Err(RelayFault::Source(FaultKind::Broken)));
+                return Poll::Ready(Err(RelayFault::Source(self.pipeline.fault())));
             }
         }
     }

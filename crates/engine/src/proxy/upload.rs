@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluice_conn::{Downstream, Receiver, Relay, RelayFault, Upstream};
-use sluice_filter::{Broken, Pipeline};
-use sluice_message::{BodyLength, Fault, FaultKind, Fields, RequestHead, Syntax};
+use sluice_filter::Pipeline;
+use sluice_message::{BodyLength, Fault, FaultKind, Fields, RequestHead};
 
 use crate::exchange::ReadAhead;
 use kept::{Kept, Passed};
@@ -120,8 +120,7 @@ impl Upload {
     pub(super) fn transform(&mut self, pipeline: Pipeline) -> Result<(), Fault> {
         if self.state == UploadState::Running {
             let before = self.kept.take().map_or(Kept::new(0, 0), |kept| *kept);
-            let broken = Fault::downstream(FaultKind::Malformed(Syntax::Base64));
-            let kept = before.through(pipeline).map_err(|Broken| broken)?;
+            let kept = before.through(pipeline).map_err(Fault::downstream)?;
             self.kept = Some(Box::new(kept));
         }
         Ok(())

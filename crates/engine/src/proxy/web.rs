@@ -1,7 +1,9 @@
 //! Calls of browsers, which see no trailers: translated for origins that know nothing of it, and back.
 
 use sluice_filter::{Broken, Pipeline, Transform};
-use sluice_message::{BodyLength, Dialect, Fault, FieldId, Fields, GrpcStatus, SpaceExhausted};
+use sluice_message::{
+    BodyLength, Dialect, Fault, FaultKind, FieldId, Fields, GrpcStatus, SpaceExhausted, Syntax,
+};
 use sluice_wire::grpc_web::{NotBase64, TextDecoder, TextEncoder, push_trailers};
 
 use super::upload::Upload;
@@ -64,6 +66,10 @@ impl Transform for WebRequest {
 
     fn end(&mut self, _: &mut Option<Fields>, _: &mut Vec<u8>) -> Result<(), Broken> {
         self.0.finish().map_err(|NotBase64| Broken)
+    }
+
+    fn fault(&self) -> FaultKind {
+        FaultKind::Malformed(Syntax::Base64)
     }
 }
 

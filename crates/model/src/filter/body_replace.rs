@@ -1,5 +1,6 @@
 //! The body_replace filter: replaces texts in content while it passes.
 
+use super::media::media_range;
 use crate::fields::Fields;
 use crate::problem::Flaw;
 use crate::section::{Key, Kind, Preset, Section};
@@ -147,20 +148,6 @@ pub(super) fn read(fields: &Fields<'_, '_>, _: &mut Roster) -> Option<BodyReplac
         rules: rules.iter().filter_map(rule).collect(),
         longest: fields.size("longest").unwrap_or(4096),
     })
-}
-
-fn media_range(text: &str) -> Result<String, Flaw> {
-    let word = |part: &str| crate::header::is_token(part);
-    let fine = match text.split_once('/') {
-        Some((kind, "*")) => word(kind) && kind != "*",
-        Some((kind, subtype)) => word(kind) && word(subtype) && !text.contains('*'),
-        None => text.strip_prefix("*+").is_some_and(word),
-    };
-    if fine {
-        return Ok(text.to_ascii_lowercase());
-    }
-    Err(Flaw::new(format!("\"{}\" is no media type", text.escape_debug()))
-        .with_help("\"text/html\", \"text/*\" or \"*+json\""))
 }
 
 fn rule(fields: &Fields<'_, '_>) -> Option<BodyRule> {

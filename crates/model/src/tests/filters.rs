@@ -102,4 +102,9 @@ pub(super) const FILTERS: &[Row] = &[
             "canary = { variants = {}, rollback = { errors = 1, zzzzzzz = 1 } }",
         ],
     },
+    Row {
+        example: "compress = { levels = { gzip = 9 } }",
+        wrong: &["compress = { zzzzzzz = 1 }", "compress = { levels = { zzzzzzz = 1 } }"],
+    },
+    Row { example: "decompress = {}", wrong: &["decompress = { zzzzzzz = 1 }"] },
 ];

@@ -35,7 +35,7 @@ fn replacement(rule: &BodyRule, longest: usize) -> Result<Replacement, String> {
     }
 }
 
-fn media_range(text: &str) -> MediaRange {
+pub(super) fn media_range(text: &str) -> MediaRange {
     match (text.strip_suffix('*'), text.strip_prefix('*')) {
         (Some(start), _) => MediaRange::Prefix(start.into()),
         (_, Some(end)) => MediaRange::Suffix(end.into()),

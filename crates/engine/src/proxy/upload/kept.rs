@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use sluice_conn::{Content, Relay, RelayFault};
 use sluice_filter::{Broken, Pipeline};
-use sluice_message::{FaultKind, Fields, Syntax};
+use sluice_message::{FaultKind, Fields};
 
 use crate::exchange::ReadAhead;
 
@@ -58,11 +58,17 @@ impl Kept {
     }
 
     /// Keeps nothing for longer than it takes to send it, changed by this.
-    pub(super) fn through(self, mut pipeline: Pipeline) -> Result<Self, Broken> {
+    ///
+    /// # Errors
+    /// What is wrong with the content.
+    pub(super) fn through(self, mut pipeline: Pipeline) -> Result<Self, FaultKind> {
         let mut kept = Self { ended: self.ended, ..Self::new(0, 0) };
-        pipeline.push(&self.bytes, &mut kept.bytes)?;
-        if self.ended {
-            pipeline.end(&mut kept.trailers, &mut kept.bytes)?;
+        let mut changed = pipeline.push(&self.bytes, &mut kept.bytes);
+        if self.ended && changed.is_ok() {
+            changed = pipeline.end(&mut kept.trailers, &mut kept.bytes);
+        }
+        if let Err(Broken) = changed {
+            return Err(pipeline.fault());
         }
         kept.allow_again(kept.bytes.len());
         kept.pipeline = Some(pipeline);
@@ -138,15 +144,13 @@ impl Kept {
                         self.bytes.clear();
                         self.sent = 0;
                     }
-                    let changed = match &mut self.pipeline {
-                        None => {
-                            self.bytes.extend_from_slice(piece);
-                            Ok(())
+                    match &mut self.pipeline {
+                        None => self.bytes.extend_from_slice(piece),
+                        Some(pipeline) => {
+                            if let Err(Broken) = pipeline.push(piece, &mut self.bytes) {
+                                return failed(RelayFault::Source(pipeline.fault()));
+                            }
                         }
-                        Some(pipeline) => pipeline.push(piece, &mut self.bytes),
-                    };
-                    if let Err(Broken) = changed {
-                        return failed(BROKEN);
                     }
                     relay.receiver.advance(taken);
                 }
@@ -154,7 +158,7 @@ impl Kept {
                     if let Some(pipeline) = &mut self.pipeline {
                         self.trailers = relay.receiver.trailers().cloned();
                         if let Err(Broken) = pipeline.end(&mut self.trailers, &mut self.bytes) {
-                            return failed(BROKEN);
+                            return failed(RelayFault::Source(pipeline.fault()));
                         }
                     }
                     self.ended = true;
@@ -170,9 +174,6 @@ impl Kept {
         }
     }
 }
-
-/// Content that is not what it says it is.
-const BROKEN: RelayFault = RelayFault::Source(FaultKind::Malformed(Syntax::Base64));
 
 fn failed(fault: RelayFault) -> Passed {
     Passed::Moved(Poll::Ready(Err(fault)))
