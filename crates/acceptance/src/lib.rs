@@ -8,7 +8,6 @@
 
 pub mod filtered;
 pub mod filters;
-pub mod http2;
 pub mod http2_origin;
 pub mod load;
 pub mod peers;
@@ -17,6 +16,7 @@ pub mod websocket;
 
 use std::time::Duration;
 
+pub use sluice_testkit::http2;
 use sluice_testkit::{Deadline, get};
 
 /// The part of a configuration that every test begins with: free ports, no access log.

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 
-use sluice_message::BodyLength;
 use sluice_testkit::{After, Asked, ByteScript, Exchange, Stream};
 use sluice_wire::h2::{End, ErrorCode, StreamId};
 use sluice_wire::websocket::accept;
@@ -323,27 +322,6 @@ impl Client {
                 (answer.content, ended)
             }
         }
-    }
-}
-
-impl Http2Client {
-    /// Waits for the settings of the server.
-    ///
-    /// # Panics
-    /// When it closes the connection first.
-    pub fn settle(&mut self) {
-        let known = self.get("/no-such-place");
-        assert_ne!(known.status(), 0);
-    }
-
-    /// Begins an extended CONNECT (RFC 8441, 4).
-    pub fn begin_extended(
-        &mut self,
-        path: &str,
-        protocol: &str,
-        fields: &[(&str, &str)],
-    ) -> StreamId {
-        self.begin_for(("CONNECT", path), protocol, (fields, BodyLength::Framed))
     }
 }
 

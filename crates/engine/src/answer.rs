@@ -101,7 +101,9 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
             | K::CertificateRequired
             | K::Overloaded
             | K::CircuitOpen
-            | K::DeadlineExceeded,
+            | K::DeadlineExceeded
+            // What failed was the answering: the request and the connection it came over are whole.
+            | K::Broken,
         )
         | (Side::Upstream, _) => Persistence::KeepAlive,
         _ => Persistence::Close,

@@ -12,6 +12,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+#[cfg(not(panic = "unwind"))]
+compile_error!("a panic costs one exchange: it has to be caught, here and around filters");
+
 /// Coroutines kept for reuse.
 const KEPT: usize = 256;
 

@@ -20,6 +20,7 @@ mod fault_log;
 mod fetch;
 mod forward;
 mod guard;
+mod guarded;
 mod handshake;
 mod lent;
 mod listener;

@@ -26,6 +26,7 @@ use sluice_wire::h1::Upgrade;
 use crate::credentials::strip;
 use crate::exchange::{After, AnswerProgress, Exchange, Stop, Substitute, exhausted};
 use crate::forward::{continue_introduction, set_host};
+use crate::guarded::Guarded;
 use crate::patience::Patience;
 use mirror::Outlook;
 use rewriting::Rewriting;
@@ -53,7 +54,7 @@ impl<'e> Exchange<'e, '_> {
         }
         self.translate_call(&mut upload)?;
         if let Some(pipeline) = self.request_pipeline() {
-            upload.transform(*pipeline)?;
+            upload.transform(Guarded::new(*pipeline, &self.connection.worker))?;
         }
         let mut twin = match self.route.and_then(|route| route.mirror.as_ref()) {
             None => None,
@@ -182,6 +183,7 @@ impl<'e> Exchange<'e, '_> {
             };
             if let Poll::Ready(result) = moved {
                 return Poll::Ready(result.map_err(|fault| match fault {
+                    RelayFault::Source(FaultKind::Broken) => Fault::internal(FaultKind::Broken),
                     RelayFault::Source(kind) => Fault::upstream(kind, Retry::Never),
                     RelayFault::Sink(kind) => Fault::downstream(kind),
                 }));
@@ -233,7 +235,8 @@ impl<'e> Exchange<'e, '_> {
             (None, Some(web)) => Pipeline::new(vec![web]),
             (Some(pipeline), Some(web)) => pipeline.followed_by(web),
         };
-        Ok(Some(Box::new(Rewriting::new(pipeline))))
+        let guarded = Guarded::new(pipeline, &self.connection.worker);
+        Ok(Some(Box::new(Rewriting::new(guarded))))
     }
 
     /// Gives the client what filters put in the place of the origin's answer, of which no more is read.

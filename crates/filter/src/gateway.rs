@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -154,7 +155,8 @@ pub trait Gateway {
 /// What [`compute`] yields.
 pub type Computation<T> = Local<Option<T>>;
 
-/// Computes something elsewhere that would hold the worker up; `None` if too much waits to be done already.
+/// Computes something elsewhere that would hold the worker up; `None` if too much waits to be done already. A
+/// panic in it is one of whoever waits for it.
 pub fn compute<T: Send + 'static>(
     gateway: &dyn Gateway,
     work: impl FnOnce() -> T + Send + 'static,
@@ -162,11 +164,15 @@ pub fn compute<T: Send + 'static>(
     let place = Arc::new(Mutex::new(None));
     let result = Arc::clone(&place);
     let done = gateway.offload(Box::new(move || {
-        let value = work();
+        // What it owned is gone with it; nobody sees it half-done.
+        let value = catch_unwind(AssertUnwindSafe(work));
         *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
     }));
     Box::pin(async move {
         done.await;
-        result.lock().unwrap_or_else(PoisonError::into_inner).take()
+        match result.lock().unwrap_or_else(PoisonError::into_inner).take()? {
+            Ok(value) => Some(value),
+            Err(payload) => resume_unwind(payload),
+        }
     })
 }

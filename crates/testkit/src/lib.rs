@@ -1,4 +1,4 @@
-//! Origins, byte scripts, name servers and a driver of the real program, for tests over real sockets.
+//! Origins, clients, byte scripts, name servers and a driver of the real program, for tests over real sockets.
 //!
 //! Everything here is bound by [`PATIENCE`], so that a test fails with what it saw instead of hanging.
 //! Nothing waits for a fixed time: the program's own lines, answers and closed sockets are what is waited for.
@@ -16,6 +16,7 @@ pub mod case;
 mod deadline;
 mod exchange;
 mod faults;
+pub mod http2;
 mod issuer;
 mod job;
 mod names;

@@ -56,7 +56,8 @@ const FLOORS: &[(&str, &[&str])] = &[
             "control", "admin", "load",
         ],
     ),
-    ("testkit", &[]),
+    // Its client of HTTP/2.
+    ("testkit", &["message", "wire"]),
     ("acceptance", &["message", "testkit", "wire"]),
 ];
 

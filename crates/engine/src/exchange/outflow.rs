@@ -1,6 +1,7 @@
 //! Content of our own answers that is sent as the client takes it.
 
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -10,6 +11,7 @@ use sluice_message::{BodyLength, Fault, FaultKind, Persistence, ResponseHead};
 use sluice_net::disk::{DiskFile, Reading};
 
 use super::{After, AnswerProgress, Exchange, Stop};
+use crate::coroutine::Panicked;
 use crate::patience::Patience;
 
 /// Content in memory goes out with its head up to this size; of more there would be a copy for each client.
@@ -324,10 +326,17 @@ impl Exchange<'_, '_> {
     /// Sends the rest of an answer, as fast as the client takes it.
     pub(crate) async fn pour(&mut self, mut outflow: Box<Outflow>) -> Result<After, Stop> {
         let mut patience = Patience::until(self.end_of_call());
-        let downstream = &mut *self.downstream;
+        let (worker, downstream) = (self.worker, &mut *self.downstream);
         let poured = poll_fn(|cx| {
-            if let Poll::Ready(sent) = outflow.poll(cx, downstream.channel, downstream.sender) {
-                return Poll::Ready(sent);
+            let place = (downstream.channel, &mut *downstream.sender);
+            // What makes the content or changes it may panic; it is not asked again then.
+            match catch_unwind(AssertUnwindSafe(|| outflow.poll(cx, place.0, place.1))) {
+                Ok(Poll::Ready(sent)) => return Poll::Ready(sent),
+                Ok(Poll::Pending) => {}
+                Err(payload) => {
+                    worker.on_panic(&Panicked(payload));
+                    return Poll::Ready(Err(BROKEN));
+                }
             }
             let owing = outflow.is_owing();
             // A client that has closed its sending side gets what is there. A source may have nothing to say for

@@ -3,8 +3,9 @@
 use std::task::{Context, Poll};
 
 use sluice_conn::{Content, Relay, RelayFault};
-use sluice_filter::{Broken, Pipeline};
 use sluice_message::Fields;
+
+use crate::guarded::Guarded;
 
 /// Content that is changed at once, so that no more waits than a peer takes at a time.
 const SHARE: usize = 16 * 1024;
@@ -12,7 +13,7 @@ const SHARE: usize = 16 * 1024;
 /// Content of an answer that goes through a pipeline.
 #[derive(Debug)]
 pub(super) struct Rewriting {
-    pipeline: Pipeline,
+    pipeline: Guarded,
     /// What has come out of it, and how much of that is sent.
     bytes: Vec<u8>,
     sent: usize,
@@ -23,7 +24,7 @@ pub(super) struct Rewriting {
 }
 
 impl Rewriting {
-    pub(super) const fn new(pipeline: Pipeline) -> Self {
+    pub(super) const fn new(pipeline: Guarded) -> Self {
         Self { pipeline, bytes: Vec::new(), sent: 0, begun: false, ended: false, trailers: None }
     }
 
@@ -74,8 +75,8 @@ impl Rewriting {
                     };
                 }
             };
-            if let Err(Broken) = changed {
-                return Poll::Ready(Err(RelayFault::Source(self.pipeline.fault())));
+            if let Err(kind) = changed {
+                return Poll::Ready(Err(RelayFault::Source(kind)));
             }
         }
     }

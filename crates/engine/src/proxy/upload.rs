@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluice_conn::{Downstream, Receiver, Relay, RelayFault, Upstream};
-use sluice_filter::Pipeline;
 use sluice_message::{BodyLength, Fault, FaultKind, Fields, RequestHead};
 
 use crate::exchange::ReadAhead;
+use crate::guarded::Guarded;
 use kept::{Kept, Passed};
 
 /// The request's content on its way up.
@@ -117,10 +117,10 @@ impl Upload {
 
     /// The content goes up as this makes it.
     #[cold]
-    pub(super) fn transform(&mut self, pipeline: Pipeline) -> Result<(), Fault> {
+    pub(super) fn transform(&mut self, pipeline: Guarded) -> Result<(), Fault> {
         if self.state == UploadState::Running {
             let before = self.kept.take().map_or(Kept::new(0, 0), |kept| *kept);
-            let kept = before.through(pipeline).map_err(Fault::downstream)?;
+            let kept = before.through(pipeline).map_err(client_fault)?;
             self.kept = Some(Box::new(kept));
         }
         Ok(())
@@ -237,7 +237,7 @@ impl Upload {
             }
             Poll::Pending => return Ok(Some(Waiting::OriginToTake)),
             Poll::Ready(Ok(())) => self.state = UploadState::Flushing,
-            Poll::Ready(Err(RelayFault::Source(kind))) => return Err(Fault::downstream(kind)),
+            Poll::Ready(Err(RelayFault::Source(kind))) => return Err(client_fault(kind)),
             Poll::Ready(Err(RelayFault::Sink(kind))) => {
                 self.state = UploadState::Refused(kind);
             }
@@ -256,5 +256,13 @@ impl Upload {
     /// Changes whenever content moved.
     pub(super) fn position(&self, downstream: &Downstream<'_>, upstream: &Upstream<'_>) -> u64 {
         downstream.receiver.received().wrapping_add(upstream.progress())
+    }
+}
+
+/// What it means that no more content comes from the client's side, where filters are.
+fn client_fault(kind: FaultKind) -> Fault {
+    match kind {
+        FaultKind::Broken => Fault::internal(kind),
+        _ => Fault::downstream(kind),
     }
 }

@@ -9,6 +9,7 @@ use sluice_wire::grpc_web::{NotBase64, TextDecoder, TextEncoder, push_trailers};
 use super::upload::Upload;
 use crate::WebCalls;
 use crate::exchange::{Exchange, exhausted};
+use crate::guarded::Guarded;
 
 /// Content of an answer on its way to a browser, with trailers that become content.
 #[derive(Debug)]
@@ -95,7 +96,8 @@ impl Exchange<'_, '_> {
     fn translate_request(&mut self, dialect: Dialect, upload: &mut Upload) -> Result<(), Fault> {
         if dialect == Dialect::WebText && self.request.has_content() {
             self.request.body = BodyLength::Framed;
-            upload.transform(Pipeline::new(vec![Box::new(WebRequest::default())]))?;
+            let pipeline = Pipeline::new(vec![Box::new(WebRequest::default())]);
+            upload.transform(Guarded::new(pipeline, &self.connection.worker))?;
         }
         let fields = &mut self.request.fields;
         translate_type(fields, dialect, Dialect::Plain).map_err(|_| exhausted())?;

@@ -3,10 +3,10 @@
 use std::task::{Context, Poll};
 
 use sluice_conn::{Content, Relay, RelayFault};
-use sluice_filter::{Broken, Pipeline};
 use sluice_message::{FaultKind, Fields};
 
 use crate::exchange::ReadAhead;
+use crate::guarded::Guarded;
 
 /// The beginning of a request's content, as far as it has come.
 pub(super) struct Kept {
@@ -20,7 +20,7 @@ pub(super) struct Kept {
     /// All has come.
     ended: bool,
     /// Changes what comes.
-    pipeline: Option<Pipeline>,
+    pipeline: Option<Guarded>,
     /// What follows the content, once that has ended and was changed.
     trailers: Option<Fields>,
     /// There is more than is kept: what was sent is gone.
@@ -61,14 +61,11 @@ impl Kept {
     ///
     /// # Errors
     /// What is wrong with the content.
-    pub(super) fn through(self, mut pipeline: Pipeline) -> Result<Self, FaultKind> {
+    pub(super) fn through(self, mut pipeline: Guarded) -> Result<Self, FaultKind> {
         let mut kept = Self { ended: self.ended, ..Self::new(0, 0) };
-        let mut changed = pipeline.push(&self.bytes, &mut kept.bytes);
-        if self.ended && changed.is_ok() {
-            changed = pipeline.end(&mut kept.trailers, &mut kept.bytes);
-        }
-        if let Err(Broken) = changed {
-            return Err(pipeline.fault());
+        pipeline.push(&self.bytes, &mut kept.bytes)?;
+        if self.ended {
+            pipeline.end(&mut kept.trailers, &mut kept.bytes)?;
         }
         kept.allow_again(kept.bytes.len());
         kept.pipeline = Some(pipeline);
@@ -147,8 +144,8 @@ impl Kept {
                     match &mut self.pipeline {
                         None => self.bytes.extend_from_slice(piece),
                         Some(pipeline) => {
-                            if let Err(Broken) = pipeline.push(piece, &mut self.bytes) {
-                                return failed(RelayFault::Source(pipeline.fault()));
+                            if let Err(kind) = pipeline.push(piece, &mut self.bytes) {
+                                return failed(RelayFault::Source(kind));
                             }
                         }
                     }
@@ -157,8 +154,9 @@ impl Kept {
                 Poll::Ready(Ok(Content::End)) => {
                     if let Some(pipeline) = &mut self.pipeline {
                         self.trailers = relay.receiver.trailers().cloned();
-                        if let Err(Broken) = pipeline.end(&mut self.trailers, &mut self.bytes) {
-                            return failed(RelayFault::Source(pipeline.fault()));
+                        let ended = pipeline.end(&mut self.trailers, &mut self.bytes);
+                        if let Err(kind) = ended {
+                            return failed(RelayFault::Source(kind));
                         }
                     }
                     self.ended = true;

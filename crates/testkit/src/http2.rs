@@ -154,6 +154,28 @@ impl Http2Client {
         stream
     }
 
+    /// Waits for the settings of the server.
+    ///
+    /// # Panics
+    /// When it closes the connection first.
+    pub fn settle(&mut self) {
+        let known = self.get("/no-such-place");
+        assert_ne!(known.status(), 0);
+    }
+
+    /// Begins an extended CONNECT (RFC 8441, 4).
+    ///
+    /// # Panics
+    /// When the server takes no more.
+    pub fn begin_extended(
+        &mut self,
+        path: &str,
+        protocol: &str,
+        fields: &[(&str, &str)],
+    ) -> StreamId {
+        self.begin_for(("CONNECT", path), protocol, (fields, BodyLength::Framed))
+    }
+
     /// Sends some content, as far as windows allow, waiting for them where they do not.
     ///
     /// # Panics
@@ -349,7 +371,9 @@ impl Http2Client {
     }
 }
 
-pub(crate) fn texts(fields: &Fields) -> Vec<(String, String)> {
+/// Names and values as text.
+#[must_use]
+pub fn texts(fields: &Fields) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     fields.iter().map(|(name, value)| (text(name), text(value))).collect()
 }
