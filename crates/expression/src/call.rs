@@ -6,6 +6,7 @@ use crate::function::{Mapping, names};
 use crate::nearest::nearest;
 use crate::operand::{Operand, Value};
 use crate::problem::ExpressionProblem;
+use crate::share::Salt;
 use crate::value::{Address, Number, Text};
 
 /// A call as it was read.
@@ -29,7 +30,10 @@ pub(crate) fn call(call: Call<'_>) -> Result<Operand, ExpressionProblem> {
         }
         "share" => {
             let [key, salt] = call.arguments()?;
-            Value::Number(Number::Share(Box::new(key.into_text()?), salt.into_constant()?))
+            Value::Number(Number::Share(
+                Box::new(key.into_text()?),
+                Salt::new(&salt.into_constant()?),
+            ))
         }
         "len" => Value::Number(Number::Length(call.text()?)),
         "number" => Value::Number(Number::Parsed(call.text()?)),

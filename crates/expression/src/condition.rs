@@ -1,7 +1,6 @@
 //! Conditions: what users write after `when`.
 
-use sluice_message::RequestHead;
-
+use crate::marks::Marks;
 use crate::needs::Needs;
 use crate::parser::Parser;
 use crate::problem::ExpressionProblem;
@@ -14,6 +13,8 @@ use crate::truth::Truth;
 pub struct Condition {
     truth: Truth,
     needs: Needs,
+    /// Those of every request for which it holds.
+    marks: Marks,
 }
 
 impl Condition {
@@ -25,7 +26,7 @@ impl Condition {
     pub fn compile(text: &str, scope: &Scope) -> Result<Self, ExpressionProblem> {
         let mut parser = Parser::new(text, 0, scope)?;
         let truth = parser.condition()?;
-        Ok(Self { truth, needs: parser.needs() })
+        Ok(Self { needs: parser.needs(), marks: Marks::wanted_by(&truth), truth })
     }
 
     /// Whether it holds for this subject. What the subject does not know is absent.
@@ -34,15 +35,11 @@ impl Condition {
         self.truth.holds(subject)
     }
 
-    /// The same, if one look at the head of the request says so: in line, for what is asked most.
+    /// What every request shows at once for which it holds.
     #[must_use]
-    #[inline(always)]
-    pub fn holds_at_once(&self, request: &RequestHead) -> Option<bool> {
-        match &self.truth {
-            Truth::Method(method) => Some(request.method == *method),
-            Truth::HasHeader(name) => Some(name.is_in(&request.fields)),
-            _ => None,
-        }
+    #[inline]
+    pub const fn marks(&self) -> Marks {
+        self.marks
     }
 
     /// What it reads.

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use sluice_message::FieldName;
+
 use crate::moment::Hand;
 use crate::nearest::nearest;
 use crate::needs::{Need, Needs};
@@ -10,7 +12,7 @@ use crate::problem::ExpressionProblem;
 use crate::scope::{Phase, Scope};
 use crate::subject::Word;
 use crate::truth::Truth;
-use crate::value::{Address, FieldName, HeadPart, Number, Text};
+use crate::value::{Address, HeadPart, Number, Text};
 
 /// A part of a name: `header` in `request.header.x`, `x-y` in `request.header['x-y']`.
 #[derive(Clone, Debug)]
@@ -221,7 +223,7 @@ fn one(family: Family, segment: &Segment, scope: &Scope) -> Result<Text, Express
 }
 
 fn field_name(segment: &Segment) -> Result<FieldName, ExpressionProblem> {
-    token(segment, "header").map(FieldName::new)
+    token(segment, "header").map(|name| FieldName::new(name.as_bytes()))
 }
 
 /// Names of fields and cookies are tokens (RFC 9110, 5.6.2): no other is ever found.

@@ -12,6 +12,13 @@ pub fn clean_field_value(out: &mut Vec<u8>, start: usize) {
         *byte = b' ';
     }
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    // Nearly all are what they should be.
+    if !value.iter().any(u8::is_ascii_control)
+        && !value.first().is_some_and(blank)
+        && !value.last().is_some_and(blank)
+    {
+        return;
+    }
     let leading = value.iter().take_while(|byte| blank(byte)).count();
     let trailing = value.iter().skip(leading).rev().take_while(|byte| blank(byte)).count();
     out.truncate(out.len() - trailing);

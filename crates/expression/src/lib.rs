@@ -12,6 +12,7 @@
 //! * Where one text is wanted, the lines of a header are joined by `, `; of parameters and cookies the
 //!   first counts.
 
+mod address_text;
 mod call;
 mod compare;
 mod condition;
@@ -20,6 +21,7 @@ mod fact;
 mod field_value;
 mod function;
 mod lexer;
+mod marks;
 mod moment;
 mod nearest;
 mod needs;
@@ -41,11 +43,12 @@ pub use condition::Condition;
 pub use fact::names as fact_names;
 pub use field_value::clean_field_value;
 pub use function::names as function_names;
+pub use marks::Marks;
 pub use needs::{Need, Needs};
 pub use operator::WORDS as OPERATOR_WORDS;
 pub use problem::ExpressionProblem;
 pub use scope::{Phase, Scope};
-pub use share::share;
+pub use share::{Salt, share};
 pub use subject::{Subject, Word};
 pub use template::{Rendered, Template, TooLong};
 

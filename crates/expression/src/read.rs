@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use sluice_message::pair::{cookies, decoded, is_encoded, query_pairs};
 use sluice_message::{BodyLength, RequestHead, Version};
 
+use crate::address_text::AddressText;
 use crate::decimal::{parse_decimal, push_decimal};
 use crate::moment::date;
 use crate::share::share;
@@ -33,13 +34,29 @@ impl Text {
                 Some(Cow::Owned(digits))
             }
             Self::Address(address) => {
-                Some(Cow::Owned(address.read(subject)?.to_string().into_bytes()))
+                Some(Cow::Owned(AddressText::new(address.read(subject)?).as_bytes().to_vec()))
             }
             Self::Mapped(mapping, text) => mapping.apply(text.read(subject)?),
             Self::Default(texts) => {
                 let [text, instead] = &**texts;
                 text.read(subject).or_else(|| instead.read(subject))
             }
+        }
+    }
+
+    /// Lends the text to `read`, with no memory taken for those that are asked for most.
+    #[inline]
+    pub(crate) fn lend<S: Subject + ?Sized, R>(
+        &self,
+        subject: &S,
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> R {
+        match self {
+            Self::Address(address) => {
+                let text = address.read(subject).map(AddressText::new);
+                read(text.as_ref().map(AddressText::as_bytes))
+            }
+            other => read(other.read(subject).as_deref()),
         }
     }
 
@@ -163,7 +180,7 @@ impl Number {
             Self::Status => subject.response().map(|head| u64::from(head.status)),
             Self::Time(hand) => Some(hand.at(subject.unix_ms())),
             Self::Length(text) => u64::try_from(text.read(subject)?.len()).ok(),
-            Self::Share(text, salt) => Some(u64::from(share(&text.read(subject)?, salt))),
+            Self::Share(text, salt) => Some(u64::from(share(&text.read(subject)?, *salt))),
             Self::Parsed(text) => parse_decimal(text.read(subject)?.trim_ascii()),
         }
     }

@@ -137,10 +137,10 @@ impl Template {
                     out.extend_from_slice(if truth.holds(subject) { b"true" } else { b"false" });
                     0
                 }
-                Part::Text(text) => match text.read(subject) {
+                Part::Text(text) => text.lend(subject, |value| match value {
                     // Values too long are not even escaped.
                     Some(value) if value.len() <= MAX_RENDERED => {
-                        escape(&value, out);
+                        escape(value, out);
                         0
                     }
                     Some(value) => value.len(),
@@ -148,7 +148,7 @@ impl Template {
                         rendered = Rendered::WithGaps;
                         0
                     }
-                },
+                }),
             };
             if before - start + length.max(out.len() - before) > MAX_RENDERED {
                 out.truncate(start);

@@ -2,11 +2,11 @@
 
 use memchr::memmem::Finder;
 use regex::bytes::Regex;
-use sluice_message::{AddressRanges, Method};
+use sluice_message::{AddressRanges, FieldName, Method};
 
 use crate::operator::{Comparison, Relation};
 use crate::subject::{Subject, Word};
-use crate::value::{Address, FieldName, Number, Text};
+use crate::value::{Address, Number, Text};
 
 /// What holds or does not. What is asked most has forms of its own, which compare and do nothing else.
 #[derive(Clone, Debug)]

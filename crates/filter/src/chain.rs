@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sluice_expression::{Condition, Need};
+use sluice_expression::{Condition, Marks, Need};
 
 use crate::Filter;
 use crate::context::{DoneContext, RequestContext, ResponseContext};
@@ -80,8 +80,18 @@ struct Stage {
     /// The bits of those whose condition is judged before the request goes beyond this one.
     up_to_here: u64,
     when: Option<Arc<Condition>>,
+    /// Of every request for which that holds.
+    marks: Marks,
     /// Absent where the condition has to be judged in a phase that the filter itself takes no part in.
     filter: Option<Arc<dyn Filter>>,
+}
+
+/// Whether there are conditions about requests.
+#[derive(Clone, Copy, Debug, Default)]
+enum Conditional {
+    #[default]
+    None,
+    Some,
 }
 
 /// The filters of a route.
@@ -90,6 +100,7 @@ pub struct Chain {
     request_head: Box<[Stage]>,
     /// The bits of all that are judged there.
     judged: u64,
+    conditional: Conditional,
     request_body: Box<[Stage]>,
     response_head: Box<[Stage]>,
     response_body: Box<[Stage]>,
@@ -109,9 +120,14 @@ impl Chain {
             judged |= stage.bit;
             stage.up_to_here = judged;
         }
+        let conditional = match request_head.iter().any(|stage| stage.marks != Marks::default()) {
+            true => Conditional::Some,
+            false => Conditional::None,
+        };
         let chain = Self {
             request_head,
             judged,
+            conditional,
             request_body: towards_origin(Phase::RequestBody),
             response_head: towards_client(Phase::ResponseHead),
             response_body: towards_client(Phase::ResponseBody),
@@ -143,30 +159,42 @@ impl Chain {
 
     fn advance(&self, from: usize, request: &mut RequestContext<'_>) -> Progress {
         let stages = self.request_head.get(from..).unwrap_or_default();
+        let mut marks = self.marks(request);
         for (place, stage) in stages.iter().enumerate() {
-            if let Some(when) = &stage.when {
-                let holds = match when.holds_at_once(request.request) {
-                    Some(holds) => holds,
-                    None => when.holds(&request.view()),
-                };
-                if !holds {
-                    request.notes.left_out |= stage.bit;
-                    continue;
-                }
+            // Most filters are left out by this alone: the loop is short for them.
+            if !marks.has(stage.marks) {
+                request.notes.left_out |= stage.bit;
+                continue;
+            }
+            if let Some(when) = &stage.when
+                && !when.holds(&request.view())
+            {
+                request.notes.left_out |= stage.bit;
+                continue;
             }
             let Some(filter) = &stage.filter else { continue };
             // Whatever it looks at: those before it were judged.
             request.notes.judged |= stage.up_to_here;
             let verdict = filter.on_request_head(request);
-            if matches!(verdict, Verdict::Continue) {
-                continue;
-            }
-            if let Some(progress) = settle(verdict, from + place + 1) {
+            if !matches!(verdict, Verdict::Continue)
+                && let Some(progress) = settle(verdict, from + place + 1)
+            {
                 return progress;
             }
+            // It may have changed the request.
+            marks = self.marks(request);
         }
         request.notes.judged |= self.judged;
         Progress::Done
+    }
+
+    /// What the conditions that follow are first asked about; without such, nothing is looked at.
+    #[inline]
+    fn marks(&self, request: &RequestContext<'_>) -> Marks {
+        match self.conditional {
+            Conditional::Some => Marks::of(request.request),
+            Conditional::None => Marks::default(),
+        }
     }
 
     /// Whether answers are to be shown to anybody.
@@ -306,5 +334,6 @@ fn stage(place: usize, link: &Link, phase: Phase) -> Option<Stage> {
     }
     let filter = takes_part.then(|| Arc::clone(&link.filter));
     let bit = u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place)).unwrap_or(0);
-    Some(Stage { bit, up_to_here: bit, when: link.when.clone(), filter })
+    let marks = link.when.as_ref().map(|when| when.marks()).unwrap_or_default();
+    Some(Stage { bit, up_to_here: bit, when: link.when.clone(), marks, filter })
 }

@@ -11,7 +11,7 @@ pub use course::{Ramp, Rollback, ShareCourse};
 use std::io::Write;
 use std::sync::Arc;
 
-use sluice_expression::{Condition, share};
+use sluice_expression::{Condition, Marks, Salt, share};
 use sluice_filter::{
     DoneContext, Filter, Level, Owner, Phases, RequestContext, ResponseContext, ResponseVerdict,
     Verdict, View,
@@ -104,6 +104,7 @@ pub struct Canary {
     /// Keys whose variant is settled, in order.
     forced: Box<[(Box<[u8]>, usize)]>,
     course: Course,
+    salt: Salt,
     owner: Owner,
     meter: Arc<FilterMeter>,
     variants: Arc<VariantMeter>,
@@ -139,6 +140,7 @@ impl Canary {
             names,
             forced: forced.into(),
             course,
+            salt: Salt::new(settings.salt.as_bytes()),
             owner: Owner::new(),
             settings,
             meter,
@@ -154,7 +156,7 @@ impl Canary {
         let mut place = None;
         if !self.forced.is_empty() {
             let found = self.with_key(context, |key| {
-                place = Some(share(key, self.settings.salt.as_bytes()));
+                place = Some(share(key, self.salt));
                 self.forced.binary_search_by(|(known, _)| (**known).cmp(key)).ok()
             });
             if let Some((_, variant)) = found.and_then(|at| self.forced.get(at)) {
@@ -170,9 +172,7 @@ impl Canary {
                 let place = match place {
                     _ if start == 0 && now >= 1000 => 0,
                     Some(place) => place,
-                    None => *place.insert(
-                        self.with_key(context, |key| share(key, self.settings.salt.as_bytes())),
-                    ),
+                    None => *place.insert(self.with_key(context, |key| share(key, self.salt))),
                 };
                 if (start..start + now).contains(&place) {
                     chosen = present.variant();
@@ -194,8 +194,14 @@ impl Canary {
 
     /// The first rule that is for the request.
     fn rule(&self, view: &View<'_>) -> Option<usize> {
-        let holds = |rule: &CanaryRule| rule.when.as_ref().is_none_or(|when| when.holds(view));
-        self.settings.rules.iter().position(holds)
+        // Looked at once; most conditions are settled by that.
+        let mut marks = None;
+        let mut holds = |when: &Condition| {
+            marks.get_or_insert_with(|| Marks::of(view.request)).has(when.marks())
+                && when.holds(view)
+        };
+        let is_for = |rule: &CanaryRule| rule.when.as_ref().is_none_or(&mut holds);
+        self.settings.rules.iter().position(is_for)
     }
 
     /// Lends what the client is known by.

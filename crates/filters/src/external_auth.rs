@@ -16,6 +16,7 @@ use sluice_filter::{
 use sluice_message::{BodyLength, Fields};
 use sluice_meter::FilterMeter;
 
+use crate::key_source::lend;
 use decisions::{Decisions, Found, Lead};
 
 /// How the service is asked.
@@ -252,12 +253,9 @@ impl Filter for ExternalAuth {
         else {
             return inner.ask_with_content(None, context);
         };
-        let mut key = Vec::new();
-        if cache.key.render(&context.view(), &mut key).is_err() {
-            return inner.ask_with_content(None, context);
-        }
         let (worker, now) = (context.gateway.worker(), seconds(context));
-        match decisions.find(worker, &key, now) {
+        let found = lend(&cache.key, &context.view(), |key| decisions.find(worker, key.ok()?, now));
+        match found {
             Some(Found::Known(decision)) => inner.apply(context, &decision, Origin::Known),
             Some(Found::Asked(join)) => {
                 let inner = Arc::clone(inner);

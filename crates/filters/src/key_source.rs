@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use sluice_expression::Template;
+use sluice_expression::{Template, TooLong};
 use sluice_filter::View;
 
 /// Whom to count by.
@@ -36,13 +36,7 @@ impl KeySource {
                 let (bytes, length) = address_key(view.client, *ipv6_prefix);
                 read(bytes.get(..length).unwrap_or(&bytes))
             }
-            Self::Text(template) => SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
-                Ok(mut text) => {
-                    text.clear();
-                    read(written(template, view, &mut text))
-                }
-                Err(_) => read(written(template, view, &mut Vec::new())),
-            }),
+            Self::Text(template) => lend(template, view, |text| read(text.unwrap_or(TOO_LONG))),
         }
     }
 
@@ -62,11 +56,22 @@ impl KeySource {
     }
 }
 
-fn written<'t>(template: &Template, view: &View<'_>, text: &'t mut Vec<u8>) -> &'t [u8] {
-    match template.render(view, text) {
-        Ok(_) => text,
-        Err(_) => TOO_LONG,
-    }
+/// Lends what a template makes of a request to `read`, in memory that is used again.
+#[inline]
+pub(crate) fn lend<R>(
+    template: &Template,
+    view: &View<'_>,
+    read: impl FnOnce(Result<&[u8], TooLong>) -> R,
+) -> R {
+    SCRATCH.with(|scratch| {
+        // Only what is made while another text is read finds it taken.
+        let mut own = Vec::new();
+        let mut shared = scratch.try_borrow_mut();
+        let text = shared.as_deref_mut().unwrap_or(&mut own);
+        text.clear();
+        let rendered = template.render(view, text);
+        read(rendered.map(|_| text.as_slice()))
+    })
 }
 
 /// What an address is counted by.

@@ -1,7 +1,7 @@
 //! Field lines: their bytes in one piece and spans into them.
 
 use crate::span::offset;
-use crate::{FieldId, Span};
+use crate::{FieldId, FieldLine, FieldName, Span};
 
 /// One field line inside the bytes of its [`Fields`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,17 @@ impl Field {
     #[inline]
     pub const fn line(&self) -> Span {
         Span::new(self.name.start, self.line_end)
+    }
+
+    /// The same line so many bytes further on.
+    #[inline]
+    const fn shifted(self, by: u32) -> Self {
+        Self {
+            id: self.id,
+            name: self.name.shifted(by),
+            value: self.value.shifted(by),
+            line_end: self.line_end.saturating_add(by),
+        }
     }
 }
 
@@ -124,6 +135,34 @@ impl Fields {
     /// # Errors
     /// [`SpaceExhausted`] if the line does not fit any more.
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), SpaceExhausted> {
+        self.write(FieldId::of(name), name, value)
+    }
+
+    /// Adds a line of a name whose meaning is known. The value must be valid, as for [`Fields::push`].
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if the line does not fit any more.
+    pub fn push_as(&mut self, name: &FieldName, value: &[u8]) -> Result<(), SpaceExhausted> {
+        self.write(name.id(), name.text(), value)
+    }
+
+    /// Adds a line that was encoded before.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if the line does not fit any more.
+    #[inline]
+    pub fn push_ready(&mut self, ready: &FieldLine) -> Result<(), SpaceExhausted> {
+        let start = self.bytes.len();
+        if start + ready.bytes().len() > SPACE {
+            return Err(SpaceExhausted);
+        }
+        self.bytes.extend_from_slice(ready.bytes());
+        self.lines.push(ready.line.shifted(offset(start)));
+        Ok(())
+    }
+
+    #[inline]
+    fn write(&mut self, id: FieldId, name: &[u8], value: &[u8]) -> Result<(), SpaceExhausted> {
         let start = self.bytes.len();
         let length = name.len() + 4 + value.len();
         if start + length > SPACE {
@@ -137,7 +176,7 @@ impl Fields {
         self.bytes.extend_from_slice(b"\r\n");
         let value_start = start + name.len() + 2;
         self.lines.push(Field {
-            id: FieldId::of(name),
+            id,
             name: Span::at(start, start + name.len()),
             value: Span::at(value_start, start + length - 2),
             line_end: offset(start + length),
@@ -155,12 +194,7 @@ impl Fields {
         }
         let shift = offset(self.bytes.len());
         self.bytes.extend_from_slice(&other.bytes);
-        self.lines.extend(other.lines.iter().map(|line| Field {
-            id: line.id,
-            name: line.name.shifted(shift),
-            value: line.value.shifted(shift),
-            line_end: line.line_end.saturating_add(shift),
-        }));
+        self.lines.extend(other.lines.iter().map(|line| line.shifted(shift)));
         Ok(())
     }
 
@@ -173,6 +207,15 @@ impl Fields {
     #[inline]
     pub fn remove_all(&mut self, unwanted: impl Fn(FieldId) -> bool) {
         for line in self.lines.iter_mut().filter(|line| unwanted(line.id)) {
+            line.id = FieldId::Removed;
+        }
+    }
+
+    /// Takes every line of this name out.
+    #[inline]
+    pub fn remove_name(&mut self, name: &FieldName) {
+        let Self { bytes, lines } = self;
+        for line in lines.iter_mut().filter(|line| name.is_of(bytes, line)) {
             line.id = FieldId::Removed;
         }
     }

@@ -26,7 +26,10 @@ fn values_stand_in_their_places() {
         ("{client.peer}:{client.port}", "192.0.2.1:50000"),
         ("{certificate.names}", "robot.example,spiffe://example/robot"),
         ("{time.date} {time.hour}", "2026-11-22 4"),
-        ("{share('alice', 'checkout')}", &crate::share(b"alice", b"checkout").to_string()),
+        (
+            "{share('alice', 'checkout')}",
+            &crate::share(b"alice", crate::Salt::new(b"checkout")).to_string(),
+        ),
         ("{sha256(request.id)}", &sha256("0193-id")),
         ("{len(request.path)}é", "12é"),
     ];

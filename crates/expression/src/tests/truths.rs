@@ -2,7 +2,7 @@
 
 use super::subject::{Exchange, request};
 use super::{compile, scope};
-use crate::{Condition, Need, Template, fact_names, function_names};
+use crate::{Condition, Marks, Need, Template, fact_names, function_names};
 
 /// Conditions on the full exchange of [`Exchange::full`].
 const FULL: &[(&str, bool)] = &[
@@ -159,7 +159,7 @@ const FULL: &[(&str, bool)] = &[
 #[test]
 fn conditions_hold_or_do_not() {
     let exchange = Exchange::full();
-    let share = crate::share(b"alice", b"checkout").to_string();
+    let share = crate::share(b"alice", crate::Salt::new(b"checkout")).to_string();
     for (text, expected) in FULL {
         let text = text.replace("SHARE", &share);
         let condition = compile(&text);
@@ -231,6 +231,38 @@ fn what_is_absent_is_false_and_equals_nothing() {
     assert!(!holds("tls.resumed") && holds("tls.resumed == false"));
     assert!(holds("request.size == 0"));
     assert!(holds("client.ip in '2001:db8::/32'"));
+}
+
+#[test]
+fn marks_are_never_wanted_where_a_condition_may_hold() {
+    let (full, bare) = (Exchange::full(), Exchange::bare());
+    for (text, holds) in FULL {
+        let condition = compile(&text.replace("SHARE", "327"));
+        assert!(!holds || Marks::of(&full.request).has(condition.marks()), "{text}");
+    }
+    let wants = |text: &str| !Marks::of(&bare.request).has(compile(text).marks());
+    for text in [
+        "request.header.x-mode",
+        "request.header.x-mode == 'test'",
+        "lower(request.header.x-mode) in ['a', 'b'] && true",
+        "len(request.header.x-mode) > 0 || number(request.header.x-mode) == 1",
+        "address(request.header.x-mode) in '10.0.0.0/8'",
+        "request.cookie.sid == 'abc'",
+        "request.method == 'POST'",
+    ] {
+        assert!(wants(text) && !compile(text).holds(&bare), "{text}");
+    }
+    for text in [
+        "request.header.x-mode || request.path == '/'",
+        "!request.header.x-mode",
+        "request.header.x-mode != 'a'",
+        "default(request.header.x-mode, request.cookie.a) == 'a'",
+        "default(request.header.x-mode, 'a') == 'a'",
+        "request.method != 'POST'",
+        "(request.header.x-mode == 'a') == false",
+    ] {
+        assert!(!wants(text), "{text}");
+    }
 }
 
 #[test]

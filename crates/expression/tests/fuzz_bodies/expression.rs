@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
-use sluice_expression::{Condition, MAX_TEXT, Phase, Scope, Subject, Template, Word};
+use sluice_expression::{Condition, MAX_TEXT, Marks, Phase, Scope, Subject, Template, Word};
 use sluice_message::{RequestHead, ResponseHead};
 
 /// An exchange in which every text is the same one.
@@ -80,6 +80,7 @@ fn condition(text: &str, scope: &Scope, subject: &Exchange<'_>) {
         Ok(condition) => {
             let held = condition.holds(subject);
             assert_eq!(condition.holds::<dyn Subject>(subject), held);
+            assert!(!held || Marks::of(subject.request()).has(condition.marks()));
             // What is deeper or longer by that may be refused.
             if let Ok(contrary) = Condition::compile(&format!("!({text})"), scope) {
                 assert_eq!(contrary.holds(subject), !held);

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use regex::bytes::{Regex, RegexBuilder};
 use sluice_expression::{Template, clean_field_value};
 use sluice_filter::{RequestContext, ResponseContext, View};
-use sluice_message::{FieldId, Fields, SpaceExhausted};
+use sluice_message::{FieldId, FieldLine, FieldName, Fields, SpaceExhausted};
 
 /// Something that happens to fields. Names are in lower case and valid, and none of them is about framing.
 #[derive(Clone, Debug)]
@@ -106,9 +106,29 @@ pub(super) struct Edits(Box<[Edit]>);
 /// An edit, made ready.
 #[derive(Debug)]
 enum Edit {
-    Remove(HeaderNames),
-    Rename(Box<[u8]>, Box<[u8]>),
-    Write(Change, Box<[u8]>, Box<[Value]>),
+    Remove(Names),
+    Rename(FieldName, FieldName),
+    /// One value that is always the same.
+    WriteLine(Change, FieldName, FieldLine),
+    Write(Change, FieldName, Box<[Value]>),
+}
+
+/// [`HeaderNames`], made ready.
+#[derive(Clone, Debug)]
+enum Names {
+    Exact(FieldName),
+    Prefix(Box<str>),
+    Regex(Regex),
+}
+
+impl From<HeaderNames> for Names {
+    fn from(names: HeaderNames) -> Self {
+        match names {
+            HeaderNames::Exact(name) => Self::Exact(FieldName::new(name.as_bytes())),
+            HeaderNames::Prefix(prefix) => Self::Prefix(prefix),
+            HeaderNames::Regex(regex) => Self::Regex(regex),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -120,13 +140,20 @@ enum Value {
 impl Edits {
     pub(super) fn new(edits: Vec<HeaderEdit>) -> Self {
         let made = |edit| match edit {
-            HeaderEdit::Remove(names) => Edit::Remove(names),
+            HeaderEdit::Remove(names) => Edit::Remove(names.into()),
             HeaderEdit::Rename(old, new) => {
-                Edit::Rename(old.into_boxed_bytes(), new.into_boxed_bytes())
+                Edit::Rename(FieldName::new(old.as_bytes()), FieldName::new(new.as_bytes()))
             }
             HeaderEdit::Write(change, name, templates) => {
-                let values = templates.into_iter().map(value).collect();
-                Edit::Write(change, name.into_boxed_bytes(), values)
+                let name = FieldName::new(name.as_bytes());
+                let values: Box<[Value]> = templates.into_iter().map(value).collect();
+                match &*values {
+                    [Value::Constant(text)] if !text.is_empty() => {
+                        let line = FieldLine::new(&name, text);
+                        Edit::WriteLine(change, name, line)
+                    }
+                    _ => Edit::Write(change, name, values),
+                }
             }
         };
         Self(edits.into_iter().map(made).collect())
@@ -142,6 +169,13 @@ impl Edits {
             match edit {
                 Edit::Remove(names) => remove(head.fields(), names),
                 Edit::Rename(old, new) => rename(head.fields(), old, new)?,
+                Edit::WriteLine(change, name, line) => {
+                    let fields = head.fields();
+                    if change.is_wanted(fields, name) {
+                        change.make_room(fields, name);
+                        fields.push_ready(line)?;
+                    }
+                }
                 Edit::Write(change, name, values) => write(head, *change, name, values)?,
             }
         }
@@ -151,33 +185,46 @@ impl Edits {
     /// The edits for fields that are not there yet: values are those of now.
     pub(super) fn settled(&self, view: &View<'_>) -> Vec<Settled> {
         let settle = |edit: &Edit| match edit {
-            Edit::Remove(names) => Settled::Remove(names.clone()),
-            Edit::Rename(old, new) => Settled::Rename(old.clone(), new.clone()),
+            Edit::Remove(names) => SettledEdit::Remove(names.clone()),
+            Edit::Rename(old, new) => SettledEdit::Rename(old.clone(), new.clone()),
+            Edit::WriteLine(change, name, line) => {
+                SettledEdit::WriteLine(*change, name.clone(), line.clone())
+            }
             Edit::Write(change, name, values) => {
                 let mut made = Values::default();
                 values.iter().for_each(|value| made.push(value, view));
                 let texts = made.iter().map(<[u8]>::to_vec).collect();
-                Settled::Write(*change, name.clone(), texts)
+                SettledEdit::Write(*change, name.clone(), texts)
             }
         };
-        self.0.iter().map(settle).collect()
+        self.0.iter().map(settle).map(Settled).collect()
     }
 }
 
 /// An edit whose values are known.
 #[derive(Debug)]
-pub(super) enum Settled {
-    Remove(HeaderNames),
-    Rename(Box<[u8]>, Box<[u8]>),
-    Write(Change, Box<[u8]>, Vec<Vec<u8>>),
+pub(super) struct Settled(SettledEdit);
+
+#[derive(Debug)]
+enum SettledEdit {
+    Remove(Names),
+    Rename(FieldName, FieldName),
+    WriteLine(Change, FieldName, FieldLine),
+    Write(Change, FieldName, Vec<Vec<u8>>),
 }
 
 impl Settled {
     pub(super) fn apply(&self, fields: &mut Fields) -> Result<(), Fault> {
-        match self {
-            Self::Remove(names) => remove(fields, names),
-            Self::Rename(old, new) => rename(fields, old, new)?,
-            Self::Write(change, name, values) => {
+        match &self.0 {
+            SettledEdit::Remove(names) => remove(fields, names),
+            SettledEdit::Rename(old, new) => rename(fields, old, new)?,
+            SettledEdit::WriteLine(change, name, line) => {
+                if change.is_wanted(fields, name) {
+                    change.make_room(fields, name);
+                    fields.push_ready(line)?;
+                }
+            }
+            SettledEdit::Write(change, name, values) => {
                 if change.is_wanted(fields, name) {
                     replace(fields, *change, name, values.iter().map(Vec::as_slice))?;
                 }
@@ -219,36 +266,33 @@ impl Values {
 }
 
 impl Change {
-    fn is_wanted(self, fields: &Fields, name: &[u8]) -> bool {
+    // In line: nearly all are set or added, whatever is there.
+    #[inline(always)]
+    fn is_wanted(self, fields: &Fields, name: &FieldName) -> bool {
         match self {
             Self::Set | Self::Add => true,
-            Self::AddIfAbsent => !is_present(fields, name),
-            Self::ReplaceIfPresent => is_present(fields, name),
+            Self::AddIfAbsent => !name.is_in(fields),
+            Self::ReplaceIfPresent => name.is_in(fields),
         }
     }
-}
 
-fn is_present(fields: &Fields, name: &[u8]) -> bool {
-    fields.iter().any(|(have, _)| is_name(have, name))
-}
-
-/// Lengths differ for most.
-fn is_name(have: &[u8], name: &[u8]) -> bool {
-    have.len() == name.len() && have.eq_ignore_ascii_case(name)
+    /// Takes out what is written anew.
+    #[inline]
+    fn make_room(self, fields: &mut Fields, name: &FieldName) {
+        if matches!(self, Self::Set | Self::ReplaceIfPresent) {
+            fields.remove_name(name);
+        }
+    }
 }
 
 fn write(
     head: &mut impl Edited,
     change: Change,
-    name: &[u8],
+    name: &FieldName,
     values: &[Value],
 ) -> Result<(), Fault> {
     if !change.is_wanted(head.fields(), name) {
         return Ok(());
-    }
-    if let [Value::Constant(text)] = values {
-        let text = (!text.is_empty()).then_some(&**text);
-        return replace(head.fields(), change, name, text.into_iter());
     }
     VALUES.with_borrow_mut(|made| {
         made.bytes.clear();
@@ -262,41 +306,38 @@ fn write(
 fn replace<'v>(
     fields: &mut Fields,
     change: Change,
-    name: &[u8],
+    name: &FieldName,
     values: impl Iterator<Item = &'v [u8]>,
 ) -> Result<(), Fault> {
-    if matches!(change, Change::Set | Change::ReplaceIfPresent) {
-        fields.remove_named(|have| is_name(have, name));
-    }
+    change.make_room(fields, name);
     for value in values {
-        fields.push(name, value)?;
+        fields.push_as(name, value)?;
     }
     Ok(())
 }
 
-fn rename(fields: &mut Fields, old: &[u8], new: &[u8]) -> Result<(), Fault> {
-    let values: Vec<Vec<u8>> = fields.values_of(old).map(<[u8]>::to_vec).collect();
+fn rename(fields: &mut Fields, old: &FieldName, new: &FieldName) -> Result<(), Fault> {
+    let values: Vec<Vec<u8>> = old.values(fields).map(<[u8]>::to_vec).collect();
     if values.is_empty() {
         return Ok(());
     }
-    fields.remove_named(|have| is_name(have, old) || is_name(have, new));
+    fields.remove_name(old);
+    fields.remove_name(new);
     for value in values {
-        fields.push(new, &value)?;
+        fields.push_as(new, &value)?;
     }
     Ok(())
 }
 
-fn remove(fields: &mut Fields, names: &HeaderNames) {
+fn remove(fields: &mut Fields, names: &Names) {
     match names {
-        HeaderNames::Exact(name) => {
-            fields.remove_named(|have| is_name(have, name.as_bytes()));
-        }
-        HeaderNames::Prefix(prefix) => fields.remove_named(|have| {
+        Names::Exact(name) => fields.remove_name(name),
+        Names::Prefix(prefix) => fields.remove_named(|have| {
             let start = have.get(..prefix.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
                 && !is_kept(have)
         }),
-        HeaderNames::Regex(regex) => {
+        Names::Regex(regex) => {
             fields.remove_named(|have| !is_kept(have) && regex.is_match(&have.to_ascii_lowercase()))
         }
     }
