@@ -87,7 +87,9 @@ fn the_example_of_the_page_does_what_it_says() {
         let head = ask(&gateway, accepted, &["-I"]);
         let without = |reply: &Reply| {
             let mut fields = reply.fields.clone();
-            fields.retain(|(name, _)| name != "date" && name != "transfer-encoding");
+            fields.retain(|(name, _)| {
+                !["date", "transfer-encoding", "content-length"].contains(&name.as_str())
+            });
             fields
         };
         assert_eq!(without(&head), without(&reply), "{accepted}: HEAD says what GET does");
@@ -394,5 +396,84 @@ fn what_makes_no_sense_is_told() {
         let said = format!("{}{}", checked.stdout, checked.stderr);
         let message = message.replace("\\\"", "\"");
         assert!(checked.code != Some(0) && said.contains(&message), "{options}: {said}");
+    }
+}
+
+/// What a metric of the filter `f` says.
+fn outcome(gateway: &Sluice, outcome: &str) -> u64 {
+    let sample = format!("sluice_filter_outcomes_total{{filter=\"f\",outcome=\"{outcome}\"}}");
+    sluice_acceptance::metric(&gateway.admin(), &sample)
+}
+
+/// Asks so often over one connection of HTTP/2; the content has to be the page each time.
+fn ask_often(gateway: &Sluice, coding: Coding, count: usize) {
+    let mut client = Http2Client::connect(&gateway.address("web"));
+    for number in 0..count {
+        let fields = [("accept-encoding", coding.name())];
+        let stream = client.begin(("GET", "/"), &fields, BodyLength::Empty);
+        let answered = client.wait(stream);
+        assert_eq!(
+            (answered.status(), answered.field("content-encoding")),
+            (200, Some(coding.name()))
+        );
+        let mut plain = Vec::new();
+        let mut decoder = Decoder::new(coding, Bounds { most: 1 << 20, expansion: 1000 });
+        decoder.push(&answered.content, &mut plain).unwrap();
+        assert_eq!(decoder.finish(), Ok(()));
+        assert!(plain == page().as_bytes(), "{coding:?}, answer {number}");
+    }
+}
+
+#[test]
+fn what_is_asked_for_a_thousand_times_is_compressed_once() {
+    let own = format!("[[route]]\nfilters = [\"f\"]\nrespond = {{ body = '''{}''' }}\n", page());
+    for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
+        let gateway = Sluice::start(&config(&format!("[filter.f]\ncompress = {{}}\n{own}")));
+        ask_often(&gateway, coding, 1000);
+        assert_eq!((outcome(&gateway, "compressed"), outcome(&gateway, "reused")), (1, 999));
+        gateway.stop();
+    }
+}
+
+#[test]
+fn an_origins_answer_is_compressed_once_and_its_connection_goes_on() {
+    let origin = origin("text/html");
+    let route = format!("[[route]]\nproxy = \"http://{}\"\nfilters = [\"f\"]\n", origin.address());
+    let gateway = Sluice::start(&config(&format!("[filter.f]\ncompress = {{}}\n{route}")));
+    ask_often(&gateway, Coding::Gzip, 50);
+    assert_eq!((outcome(&gateway, "compressed"), outcome(&gateway, "reused")), (1, 49));
+    assert_eq!(origin.requests().len(), 50, "the origin is asked each time");
+    assert_eq!(origin.connections(), 1, "what is not wanted of its answers is read");
+    // Of another host.
+    assert_eq!(ask(&gateway, "gzip", &[]).status, 200);
+    let [reply, head] = [&[][..], &["-I"]].map(|options| ask(&gateway, "gzip", options));
+    assert!(reply.content == page());
+    let told = |reply: &Reply| {
+        ["content-length", "content-encoding", "etag", "vary"]
+            .map(|name| reply.value(name).to_owned())
+    };
+    assert_eq!(told(&reply), told(&head));
+    assert_eq!(told(&reply)[1..], ["gzip", "W/\"x\"", "Accept-Encoding"]);
+    assert!(told(&reply)[0].parse::<usize>().unwrap() < page().len() / 4);
+    gateway.stop();
+}
+
+#[test]
+fn what_takes_long_is_compressed_elsewhere_and_then_kept() {
+    let own = format!("[[route]]\nfilters = [\"f\"]\nrespond = {{ body = '''{}''' }}\n", page());
+    let options = "levels = { br = 11, zstd = 22 }";
+    for coding in [Coding::Brotli, Coding::Zstd] {
+        let filter = format!("[filter.f]\ncompress = {{ {options} }}\n");
+        let gateway = Sluice::start(&config(&format!("{filter}{own}")));
+        let begun = std::time::Instant::now();
+        // Everybody gets the page meanwhile.
+        while outcome(&gateway, "reused") == 0 {
+            ask_often(&gateway, coding, 1);
+            assert!(begun.elapsed() < PATIENCE, "{coding:?} never comes to an end");
+        }
+        let before = outcome(&gateway, "compressed");
+        ask_often(&gateway, coding, 20);
+        assert_eq!(outcome(&gateway, "compressed"), before);
+        gateway.stop();
     }
 }

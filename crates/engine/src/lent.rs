@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use sluice_filter::{Certificate, Encryption, Fetch, Fetching, Gateway, Level as Loudness, Local};
+use sluice_filter::{
+    Certificate, Elsewhere, Encryption, Fetch, Fetching, Gateway, Level as Loudness, Local,
+};
 use sluice_net::tls::Handshake;
 use sluice_net::{Deadline, now, offload, unix_ms};
 
@@ -123,5 +125,9 @@ impl Gateway for Lent<'_> {
 
     fn offload(&self, work: Box<dyn FnOnce() + Send>) -> Local<bool> {
         Box::pin(offload(work))
+    }
+
+    fn elsewhere(&self) -> Elsewhere {
+        |work| Box::pin(offload(work))
     }
 }

@@ -16,8 +16,9 @@ mod web;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
-use sluice_conn::{Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
+use sluice_conn::{Content, OriginChannel, Receiver, Relay, RelayFault, Reuse, Sender, Upstream};
 use sluice_filter::Pipeline;
 use sluice_message::{BodyLength, Fault, FaultKind, Persistence, Retry, Version};
 use sluice_upstream::{Breaker, Cluster};
@@ -32,6 +33,9 @@ use mirror::Outlook;
 use rewriting::Rewriting;
 use tunnel::{is_hollow, wants_upgrade};
 use upload::Upload;
+
+/// Content of an answer that nobody wants is read up to this size, in bytes.
+const SKIPPED: u64 = 256 * 1024;
 
 /// Receiving and sending half of a connection to an origin, lent for one exchange.
 pub(crate) type Halves<'h> = (&'h mut Receiver, &'h mut Sender);
@@ -84,7 +88,11 @@ impl<'e> Exchange<'e, '_> {
         let switched = status == 101;
         let (replaced, pipeline) = self.show_answer();
         let relayed = if let Some(substitute) = replaced {
-            Box::pin(self.substitute(substitute, upload.is_done())).await
+            let given = Box::pin(self.substitute(substitute, upload.is_done())).await;
+            if given.is_ok() && upload.is_done() {
+                Box::pin(self.skip_answer(&mut upstream, cluster.settings().read_timeout)).await;
+            }
+            given
         } else if switched {
             self.switch_protocols(cluster, upgrade, &mut upstream).await
         } else if upgrade == Upgrade::Yes && is_hollow(self.request, self.response.status) {
@@ -251,6 +259,37 @@ impl<'e> Exchange<'e, '_> {
         };
         // A client that is still sending has to be cut off: its content cannot be skipped.
         Ok(if sent { after } else { After::Close })
+    }
+
+    /// Reads content that nobody wants, so that the connection to the origin can be used again, if there is little of
+    /// it. The client has its answer meanwhile.
+    async fn skip_answer(&mut self, upstream: &mut Upstream<'_>, limit: Duration) {
+        let own = matches!(upstream.channel, OriginChannel::Own(_));
+        if !own || matches!(self.response.body, BodyLength::Known(it) if it > SKIPPED) {
+            return;
+        }
+        let mut patience = Patience::until(self.end_of_call());
+        let downstream = &mut *self.downstream;
+        poll_fn(|cx| {
+            loop {
+                let receiver = &mut *upstream.receiver;
+                match receiver.poll_content(upstream.channel.lend(), cx) {
+                    Poll::Ready(Ok(Content::Piece)) if receiver.content() <= SKIPPED => {
+                        let piece = receiver.piece().len();
+                        receiver.advance(piece);
+                    }
+                    // What is left of it is closed with its connection.
+                    Poll::Ready(_) => return Poll::Ready(()),
+                    Poll::Pending => break,
+                }
+            }
+            if let Poll::Ready(Err(_)) = downstream.sender.poll_flush(downstream.channel, cx) {
+                return Poll::Ready(());
+            }
+            let position = upstream.receiver.received();
+            patience.poll(cx, downstream.deadline, (position, limit))
+        })
+        .await;
     }
 
     /// Queues the head of the origin's answer.

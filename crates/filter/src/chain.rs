@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sluice_expression::{Condition, Marks, Need};
 
 use crate::Filter;
-use crate::context::{DoneContext, RequestContext, ResponseContext};
+use crate::context::{Behind, DoneContext, RequestContext, ResponseContext, Whole};
 use crate::notes::Notes;
 use crate::phases::{Phase, Phases};
 use crate::reply::Reply;
@@ -104,6 +104,8 @@ pub struct Chain {
     request_body: Box<[Stage]>,
     response_head: Box<[Stage]>,
     response_body: Box<[Stage]>,
+    /// The bits of those that may change content of answers.
+    altering: u64,
     done: Box<[Stage]>,
 }
 
@@ -131,8 +133,15 @@ impl Chain {
             request_body: towards_origin(Phase::RequestBody),
             response_head: towards_client(Phase::ResponseHead),
             response_body: towards_client(Phase::ResponseBody),
+            altering: 0,
             done: towards_client(Phase::Done),
         };
+        let altering = chain
+            .response_body
+            .iter()
+            .filter(|stage| stage.filter.as_ref().is_some_and(|filter| filter.alters_content()));
+        let altering = altering.fold(0, |bits, stage| bits | stage.bit);
+        let chain = Self { altering, ..chain };
         let idle = links.iter().all(|link| link.filter.phases() == Phases::NONE);
         (!idle && links.len() <= LONGEST).then_some(chain)
     }
@@ -222,16 +231,35 @@ impl Chain {
     #[must_use]
     pub fn show_response(&self, response: &mut ResponseContext<'_>) -> Option<Box<Reply>> {
         let mut replaced = None;
+        response.notes.replaced_by = 0;
         for stage in &self.response_head {
-            let Some(filter) = stage.active(response) else { continue };
+            if stage.active(response).is_none() {
+                continue;
+            }
+            response.behind = self.behind(stage.bit, response.notes);
+            let Some(filter) = stage.filter.as_deref() else { continue };
             if let ResponseVerdict::Replace(mut reply) = filter.on_response_head(response) {
                 response.response.status = reply.status;
                 std::mem::swap(&mut response.response.fields, &mut reply.fields);
                 response.response.reason = sluice_message::Span::default();
+                // What this was made of is no longer of interest.
+                response.whole = Whole::Unknown;
+                response.notes.replaced_by = stage.bit;
                 replaced = Some(reply);
             }
         }
         replaced
+    }
+
+    /// What may become of content until the filter of this bit gets it: those behind it have greater bits.
+    #[inline]
+    fn behind(&self, bit: u64, notes: &Notes) -> Behind {
+        let behind = !(bit | bit.wrapping_sub(1)) & !notes.left_out;
+        if self.altering & behind != 0 {
+            return Behind::Alters;
+        }
+        let watching = self.response_body.iter().any(|stage| stage.bit & behind != 0);
+        if watching { Behind::Watches } else { Behind::Nothing }
     }
 
     /// What the content of a request has to go through, in this order.
@@ -251,7 +279,13 @@ impl Chain {
         response: &mut ResponseContext<'_>,
     ) -> Vec<Box<dyn Transform>> {
         let mut chosen = Vec::new();
+        let replaced_by = response.notes.replaced_by;
         for stage in &self.response_body {
+            // What was put in the place of an answer was seen by those that come later, and by no other.
+            if replaced_by != 0 && stage.bit >= replaced_by {
+                continue;
+            }
+            response.behind = self.behind(stage.bit, response.notes);
             chosen.extend(stage.active(response).and_then(|filter| filter.response_body(response)));
         }
         chosen

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use sluice_expression::{Subject, Word};
 use sluice_message::{RequestHead, ResponseHead};
 
-use crate::{Content, Gateway, Notes};
+use crate::{Body, Content, Gateway, Notes, SharedBytes};
 
 /// Everything that can be read of an exchange: what conditions and templates look at.
 #[derive(Clone, Copy)]
@@ -134,6 +134,50 @@ pub enum Source {
     Fault,
 }
 
+/// Content of an answer, where all of it is in memory when its head is shown.
+#[derive(Clone, Copy, Debug)]
+pub enum Whole<'a> {
+    /// It is not: it is still to come, or made while it is sent.
+    Unknown,
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// These, which other answers may have too.
+    Shared(&'a SharedBytes),
+}
+
+impl<'a> Whole<'a> {
+    /// Content that is in memory.
+    #[must_use]
+    pub const fn of(body: &'a Body) -> Self {
+        match body {
+            Body::Bytes(bytes) => Self::Bytes(bytes.as_slice()),
+            Body::Shared(bytes) => Self::Shared(bytes),
+            Body::Stream(_) => Self::Unknown,
+        }
+    }
+
+    /// The bytes, if they are there.
+    #[must_use]
+    pub fn bytes(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Unknown => None,
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Shared(bytes) => Some(bytes),
+        }
+    }
+}
+
+/// What the filters behind the one that is asked, which see the answer before it, may do with its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// Nothing.
+    Nothing,
+    /// Look on while it passes.
+    Watches,
+    /// Change it.
+    Alters,
+}
+
 /// The head of an answer on its way to the client.
 pub struct ResponseContext<'a> {
     /// The request as it went to what answered it.
@@ -142,6 +186,10 @@ pub struct ResponseContext<'a> {
     pub response: &'a mut ResponseHead,
     /// Who gave it.
     pub source: Source,
+    /// Its content before any filter has changed it, if that is in memory.
+    pub whole: Whole<'a>,
+    /// What may become of the content until this filter gets it.
+    pub behind: Behind,
     /// The client.
     pub client: IpAddr,
     /// What filters found out.

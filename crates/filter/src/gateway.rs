@@ -49,6 +49,10 @@ pub struct Certificate<'a> {
 /// A future of one worker.
 pub type Local<T> = Pin<Box<dyn Future<Output = T>>>;
 
+/// Has something done by another thread, see [`Gateway::offload`]: for what goes on when the call is over. The work
+/// has begun, or was given up, whether anybody waits for it or not.
+pub type Elsewhere = fn(Box<dyn FnOnce() + Send>) -> Local<bool>;
+
 /// The answer to a [`Fetch`] that is under way.
 pub type Fetching = Local<Result<Fetched, FetchFault>>;
 
@@ -150,6 +154,8 @@ pub trait Gateway {
     /// Has something done elsewhere that would hold the worker up, such as hashing a password. Yields `false`
     /// if too much is waiting to be done already: it was not done then. Use [`compute`].
     fn offload(&self, work: Box<dyn FnOnce() + Send>) -> Local<bool>;
+    /// The same for later.
+    fn elsewhere(&self) -> Elsewhere;
 }
 
 /// What [`compute`] yields.

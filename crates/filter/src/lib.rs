@@ -19,10 +19,12 @@ mod verdict;
 
 pub use body::{Body, BodySource, Piece, SharedBytes};
 pub use chain::{Chain, LONGEST, Link, Pause, Paused, Progress};
-pub use context::{DoneContext, REQUEST_ID, RequestContext, ResponseContext, Source, View};
+pub use context::{
+    Behind, DoneContext, REQUEST_ID, RequestContext, ResponseContext, Source, View, Whole,
+};
 pub use gateway::{
-    Certificate, Computation, Encryption, Fetch, FetchFault, Fetched, Fetching, Gateway, Level,
-    Local, compute,
+    Certificate, Computation, Elsewhere, Encryption, Fetch, FetchFault, Fetched, Fetching, Gateway,
+    Level, Local, compute,
 };
 pub use notes::{Claims, Held, Notes, Owner};
 pub use phases::{Phase, Phases};
@@ -65,6 +67,12 @@ pub trait Filter: Debug + Send + Sync {
     fn response_body(&self, response: &mut ResponseContext<'_>) -> Option<Box<dyn Transform>> {
         let _ = response;
         None
+    }
+
+    /// Whether what it puts content of answers through changes it; whoever only looks on says no. Asked once, when
+    /// the chain is built.
+    fn alters_content(&self) -> bool {
+        true
     }
 
     /// All is over: for counting and logging.

@@ -56,6 +56,8 @@ pub struct Notes {
     pub(crate) judged: u64,
     /// A bit for each filter that is left out.
     pub(crate) left_out: u64,
+    /// The bit of the filter that has replaced the answer, if one has.
+    pub(crate) replaced_by: u64,
 }
 
 impl Notes {

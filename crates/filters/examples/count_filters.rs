@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_filter::{
-    Certificate, Content, Encryption, Fetch, FetchFault, Fetching, Filter, Gateway, Level, Local,
-    Notes, RequestContext, Verdict,
+    Certificate, Content, Elsewhere, Encryption, Fetch, FetchFault, Fetching, Filter, Gateway,
+    Level, Local, Notes, RequestContext, Verdict,
 };
 use sluice_filters::jwt::{Algorithm, Expiry, Jwt, JwtOptions, Key, KeySet, Keys, Rules};
 use sluice_filters::restrict::{Ip, Refusing};
@@ -182,5 +182,11 @@ impl Gateway for Lent {
     }
     fn offload(&self, _: Box<dyn FnOnce() + Send>) -> Local<bool> {
         Box::pin(async { false })
+    }
+    fn elsewhere(&self) -> Elsewhere {
+        |work| {
+            work();
+            Box::pin(async { true })
+        }
     }
 }

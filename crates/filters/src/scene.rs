@@ -10,8 +10,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sluice_filter::{
-    Certificate, Content, Encryption, Fetch, FetchFault, Fetching, Filter, Gateway, Level, Local,
-    Notes, Reply, RequestContext, ResponseContext, ResponseVerdict, Source, Verdict,
+    Behind, Body, BodySource, Broken, Certificate, Content, Elsewhere, Encryption, Fetch,
+    FetchFault, Fetching, Filter, Gateway, Level, Local, Notes, Piece, Reply, RequestContext,
+    ResponseContext, ResponseVerdict, Source, Verdict, Whole,
 };
 use sluice_message::{BodyLength, Method, RequestHead, ResponseHead, Span};
 
@@ -20,6 +21,8 @@ pub(crate) struct Scene {
     pub(crate) request: RequestHead,
     pub(crate) response: ResponseHead,
     pub(crate) source: Source,
+    /// Content of the answer, where that is in memory.
+    pub(crate) body: Body,
     pub(crate) notes: Notes,
     pub(crate) lent: Lent,
 }
@@ -76,7 +79,8 @@ impl Scene {
         let mut response = ResponseHead::new();
         response.status = 200;
         let notes = Notes::default();
-        Self { request, response, source: Source::Origin, notes, lent }
+        let body = Body::Stream(Box::new(Unknown));
+        Self { request, response, source: Source::Origin, body, notes, lent }
     }
 
     /// The same with an answer of these lines.
@@ -131,6 +135,8 @@ impl Scene {
             request: &self.request,
             response: &mut self.response,
             source: self.source,
+            whole: Whole::of(&self.body),
+            behind: Behind::Nothing,
             client: self.lent.peer,
             notes: &mut self.notes,
             gateway: &self.lent,
@@ -150,6 +156,19 @@ impl Scene {
     /// A part of the request as text.
     pub(crate) fn text(&self, span: Span) -> String {
         String::from_utf8_lossy(self.request.fields.slice(span)).into_owned()
+    }
+}
+
+/// Content that is still to come.
+#[derive(Debug)]
+struct Unknown;
+
+impl BodySource for Unknown {
+    fn length(&self) -> Option<u64> {
+        None
+    }
+    fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Result<Piece, Broken>> {
+        Poll::Pending
     }
 }
 
@@ -215,5 +234,11 @@ impl Gateway for Lent {
     fn offload(&self, work: Box<dyn FnOnce() + Send>) -> Local<bool> {
         work();
         Box::pin(async { true })
+    }
+    fn elsewhere(&self) -> Elsewhere {
+        |work| {
+            work();
+            Box::pin(async { true })
+        }
     }
 }

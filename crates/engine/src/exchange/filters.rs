@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use sluice_filter::{
-    Chain, Content, DoneContext, Filter, Notes, Pause, Paused, Pipeline, Progress, Reply,
-    RequestContext, ResponseContext, Resume, Source,
+    Behind, Body, Chain, Content, DoneContext, Filter, Notes, Pause, Paused, Pipeline, Progress,
+    Reply, RequestContext, ResponseContext, Resume, Source, Whole,
 };
 use sluice_message::{
     BodyLength, Expectation, Fault, FaultKind, FieldId, GrpcStatus, Persistence, RequestHead,
@@ -340,7 +340,9 @@ impl<'e> Exchange<'e, '_> {
         let (body, shape) = match self.filters {
             Some(filters) if filters.chain.sees_responses() => {
                 let source = self.source();
-                let (replaced, shape) = self.show(filters, &mut head, source);
+                head.body = length_of(&reply.body);
+                let whole = Whole::of(&reply.body);
+                let (replaced, shape) = self.show(filters, &mut head, (source, whole));
                 (replaced.map_or(reply.body, |reply| reply.body), shape)
             }
             _ => (reply.body, Shape::Kept),
@@ -372,7 +374,7 @@ impl<'e> Exchange<'e, '_> {
         own.copy_from(head);
         own.body = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
         let source = self.source();
-        let persistence = match self.show(filters, &mut own, source) {
+        let persistence = match self.show(filters, &mut own, (source, Whole::Bytes(body))) {
             (None, Shape::Kept) => {
                 self.deliver(&own, body, persistence);
                 persistence
@@ -387,7 +389,7 @@ impl<'e> Exchange<'e, '_> {
     /// Shows a head that nothing follows to the filters.
     pub(super) fn show_own(&mut self, head: &mut ResponseHead) {
         if let Some(filters) = self.filters.filter(|filters| filters.chain.sees_responses()) {
-            let _ = self.show(filters, head, Source::Fault);
+            let _ = self.show(filters, head, (Source::Fault, Whole::Unknown));
         }
     }
 
@@ -396,7 +398,7 @@ impl<'e> Exchange<'e, '_> {
         &mut self,
         filters: &'e RouteFilters,
         head: &mut ResponseHead,
-        source: Source,
+        (source, whole): (Source, Whole<'_>),
     ) -> (Option<Box<Reply>>, Shape) {
         let Some(route) = self.route else { return (None, Shape::Kept) };
         let wants_content = self.downstream.wants_content(head.status);
@@ -413,6 +415,8 @@ impl<'e> Exchange<'e, '_> {
             request: &*self.request,
             response: head,
             source,
+            whole,
+            behind: Behind::Nothing,
             client: self.client,
             notes,
             gateway: &lent,
@@ -460,7 +464,7 @@ impl<'e> Exchange<'e, '_> {
     ) -> (Option<Substitute>, Option<Box<Pipeline>>) {
         let mut head = std::mem::take(self.response);
         let status = head.status;
-        let (replaced, shape) = self.show(filters, &mut head, Source::Origin);
+        let (replaced, shape) = self.show(filters, &mut head, (Source::Origin, Whole::Unknown));
         if status == 101 && replaced.is_none() {
             // The connection to the origin is a pipe already, whatever is said of it.
             head.status = status;
@@ -559,4 +563,9 @@ impl<'e> Exchange<'e, '_> {
             self.worker.on_panic(&Panicked(payload));
         }
     }
+}
+
+/// How long content of ours is.
+fn length_of(body: &Body) -> BodyLength {
+    body.length().map_or(BodyLength::Framed, BodyLength::Known)
 }

@@ -20,6 +20,9 @@ const AT_ONCE: usize = 16 * 1024;
 /// Content that is changed at once, so that no more waits than a client takes at a time.
 const SHARE: usize = 16 * 1024;
 
+/// So often content is changed before others have their turn.
+const SHARES: usize = 4;
+
 /// What filters make of the content of an answer.
 pub(crate) enum Shape {
     /// It stays as it is.
@@ -106,6 +109,7 @@ impl Outflow {
         channel: Channel<'_>,
         sender: &mut Sender,
     ) -> Poll<Result<(), Fault>> {
+        let mut shares = 0;
         loop {
             while let Some(rest) = self.changed.get(self.sent..).filter(|rest| !rest.is_empty()) {
                 let taken = ready!(sender.poll_piece(channel, cx, rest));
@@ -118,6 +122,14 @@ impl Outflow {
                 return Poll::Ready(Ok(()));
             }
             if self.at < self.chunk.bytes().len() {
+                if self.pipeline.is_some() {
+                    if shares == SHARES {
+                        // Others have their turn: changing content may take long.
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    shares += 1;
+                }
                 ready!(self.poll_chunk(cx, channel, sender))?;
             } else if self.file.is_some() {
                 ready!(self.poll_file(cx, channel, sender))?;

@@ -10,6 +10,9 @@ use crate::guarded::Guarded;
 /// Content that is changed at once, so that no more waits than a peer takes at a time.
 const SHARE: usize = 16 * 1024;
 
+/// So often content is changed before others have their turn.
+const SHARES: usize = 4;
+
 /// Content of an answer that goes through a pipeline.
 #[derive(Debug)]
 pub(super) struct Rewriting {
@@ -34,6 +37,7 @@ impl Rewriting {
         cx: &Context<'_>,
         relay: &mut Relay<'_>,
     ) -> Poll<Result<(), RelayFault>> {
+        let mut shares = 0;
         loop {
             while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
                 match relay.sender.poll_piece(relay.sink, cx, rest) {
@@ -50,6 +54,12 @@ impl Rewriting {
             }
             let changed = match relay.receiver.poll_content(relay.source, cx) {
                 Poll::Ready(Ok(Content::Piece)) => {
+                    if shares == SHARES {
+                        // Others have their turn: changing content may take long.
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    shares += 1;
                     let piece = relay.receiver.piece();
                     let share = piece.get(..SHARE).unwrap_or(piece);
                     let taken = share.len();

@@ -44,7 +44,11 @@ pub(super) const OUTCOMES: &[&str] = &[
     "no_transform",
     "partial",
     "empty",
+    "reused",
 ];
+
+/// The place of what was compressed before.
+pub(super) const REUSED: usize = 10;
 
 impl Judgement {
     /// Its place among [`OUTCOMES`].

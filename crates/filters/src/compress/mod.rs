@@ -1,21 +1,29 @@
 //! The compress filter: content of answers made smaller on its way to clients.
 
+mod cost;
 mod encoding;
+mod identity;
 mod judge;
+mod store;
 
 use std::sync::Arc;
 
 use sluice_coding::{Coding, Wish, wish};
 use sluice_filter::{
-    Filter, Owner, Phases, RequestContext, ResponseContext, ResponseVerdict, Transform, Verdict,
+    Filter, Owner, Phases, Reply, RequestContext, ResponseContext, ResponseVerdict, SharedBytes,
+    Transform, Verdict,
 };
-use sluice_message::{FieldId, Fields, RequestHead, SpaceExhausted};
+use sluice_message::{FieldId, Fields, Method, RequestHead, SpaceExhausted};
 use sluice_meter::FilterMeter;
 
 use crate::altered::{forget_bytes, has_directive, vary_by_encoding, weaken, weaken_known};
 use crate::media_range::MediaRange;
-use encoding::{Encoding, Nothing};
+use cost::{FAST, is_short, passing};
+use encoding::{Encoding, Keeping, Nothing, compress};
+use identity::Prints;
 use judge::{Judgement, judge};
+use sluice_coding::Extent;
+use store::{Print, Store};
 
 /// How much is done to make content smaller, per coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +59,17 @@ pub struct CompressOptions {
     pub minimum: u64,
     /// What becomes of answers to other sites.
     pub breach: Breach,
+    /// Bytes of what was compressed once and is kept.
+    pub memory: usize,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct Compress {
     options: CompressOptions,
+    prints: Prints,
+    /// What was compressed once, unless nothing is to be kept.
+    store: Option<Arc<Store>>,
     /// Whose notes are its own.
     owner: Owner,
     meter: Arc<FilterMeter>,
@@ -72,6 +85,8 @@ struct Memo {
     untouched: bool,
     /// What the content of the answer is to become, once that is known.
     chosen: Option<Coding>,
+    /// What it is kept by, if it can be.
+    print: Option<Print>,
 }
 
 impl Levels {
@@ -91,7 +106,8 @@ impl Compress {
     /// With these options.
     #[must_use]
     pub fn new(options: CompressOptions, meter: Arc<FilterMeter>) -> Self {
-        Self { options, owner: Owner::new(), meter }
+        let store = (options.memory > 0).then(|| Arc::new(Store::new(options.memory)));
+        Self { options, prints: Prints::default(), store, owner: Owner::new(), meter }
     }
 
     fn look(&self, request: &RequestHead) -> Memo {
@@ -101,6 +117,62 @@ impl Compress {
             guarded: self.options.breach == Breach::Prevented && is_foreign(fields),
             untouched: has_directive(fields, b"no-transform"),
             chosen: None,
+            print: None,
+        }
+    }
+
+    /// What was made of the answer's content before, or what it is to be kept by.
+    fn recall(
+        &self,
+        context: &ResponseContext<'_>,
+        coding: Coding,
+    ) -> (Option<SharedBytes>, Option<Print>) {
+        let Some(store) = &self.store else { return (None, None) };
+        let print = self.prints.of(context, coding);
+        (print.and_then(|print| store.find(print, context.whole.bytes())), print)
+    }
+
+    /// How content is put into a coding and kept. What takes long is done elsewhere, and what passes meanwhile is
+    /// compressed fast.
+    fn encode(
+        &self,
+        context: &ResponseContext<'_>,
+        coding: Coding,
+        print: Option<Print>,
+    ) -> Encoding {
+        let level = self.options.levels.of(coding);
+        let extent = judge::extent(context.response);
+        let passing = Encoding::new(coding, passing(coding, level), extent);
+        let (Some(store), Some(print)) = (&self.store, print) else { return passing };
+        let largest = store.largest();
+        if matches!(extent, Extent::Endless)
+            || matches!(extent, Extent::Known(bytes) if usize::try_from(bytes).is_ok_and(|it| it > largest))
+        {
+            return passing;
+        }
+        let Some(filling) = store.begin(print) else {
+            // Somebody makes it at this moment, and there may be many like this one.
+            return Encoding::new(coding, FAST.min(level), extent);
+        };
+        let plain = identity::kept(context.whole);
+        let short = matches!(extent, Extent::Known(bytes) if is_short(coding, level, bytes));
+        if short {
+            return Encoding::new(coding, level, extent)
+                .keeping(Keeping::coded(filling, plain, largest));
+        }
+        let fast = Encoding::new(coding, FAST.min(level), extent);
+        let elsewhere = context.gateway.elsewhere();
+        match plain {
+            Some(plain) => {
+                // Whoever waits for it comes later.
+                drop(elsewhere(Box::new(move || {
+                    if let Some(coded) = compress((coding, level), &plain) {
+                        filling.put(Some(plain), coded.into());
+                    }
+                })));
+                fast
+            }
+            None => fast.keeping(Keeping::plain(filling, (coding, level), largest, elsewhere)),
         }
     }
 
@@ -129,56 +201,80 @@ impl Filter for Compress {
 
     fn on_response_head(&self, context: &mut ResponseContext<'_>) -> ResponseVerdict {
         let mut memo = self.memo(context);
+        (memo.chosen, memo.print) = (None, None);
         let judgement = judge(&self.options, &memo, context.response);
+        // By what the origin says, before any of it is changed.
+        let (mut found, print) = match judgement {
+            Judgement::Coded(coding) => self.recall(context, coding),
+            _ => (None, None),
+        };
         let fields = &mut context.response.fields;
         if judgement == Judgement::Unchanged && weaken_known(&context.request.fields, fields) {
             // An answer without room stays right: only what is kept of it is used less.
             let _ = vary_by_encoding(fields);
         }
-        if judgement.may_differ() && vary_by_encoding(fields).is_err() {
-            // Without room to say so it must not differ.
-            memo.chosen = None;
-        } else if let Judgement::Coded(coding) = judgement {
-            memo.chosen = announce(fields, coding).is_ok().then_some(coding);
+        // Without room to say so it must not differ.
+        let said = !judgement.may_differ() || vary_by_encoding(fields).is_ok();
+        match judgement {
+            Judgement::Coded(coding) if said && announce(fields, coding).is_ok() => {
+                (memo.chosen, memo.print) = (Some(coding), print);
+            }
+            _ => found = None,
         }
-        self.meter.count(context.gateway.worker(), judgement.outcome());
+        let outcome = if found.is_some() { judge::REUSED } else { judgement.outcome() };
+        self.meter.count(context.gateway.worker(), outcome);
+        if found.is_some() {
+            memo.chosen = None;
+        }
         context.notes.keep(self.owner, memo.numbers());
-        ResponseVerdict::Continue
+        match found {
+            None => ResponseVerdict::Continue,
+            Some(coded) => ResponseVerdict::Replace(Box::new(replacement(context, coded))),
+        }
     }
 
     fn response_body(&self, context: &mut ResponseContext<'_>) -> Option<Box<dyn Transform>> {
-        let coding = self.memo(context).chosen?;
-        let fields = &context.response.fields;
+        let memo = self.memo(context);
+        let coding = memo.chosen?;
         // Another filter may have put an answer of its own in the place of this one.
-        let mut last = None;
-        for value in fields.values_of(b"content-encoding") {
-            last = Some(value);
-        }
+        let last = context.response.fields.values_of(b"content-encoding").last();
         if last != Some(coding.name().as_bytes()) {
             return None;
         }
-        if context.request.method == sluice_message::Method::Head {
+        if context.request.method == Method::Head {
             // Nothing comes: what is said of its length goes all the same.
             return Some(Box::new(Nothing));
         }
-        let extent = judge::extent(context.response);
-        let level = self.options.levels.of(coding);
-        Some(Box::new(Encoding::new(coding, level, extent)))
+        Some(Box::new(self.encode(context, coding, memo.print)))
     }
 }
 
+/// The answer with content that was compressed before.
+fn replacement(context: &ResponseContext<'_>, coded: SharedBytes) -> Reply {
+    let mut fields = context.response.fields.clone();
+    fields.remove(FieldId::ContentLength);
+    Reply { status: context.response.status, fields, body: coded.into(), reason: None }
+}
+
 impl Memo {
-    fn of([wish, flags, chosen, _]: [u32; 4]) -> Self {
+    fn of([told, one, two, three]: [u32; 4]) -> Self {
         let coding = |number: u32| {
-            let place = usize::try_from(number).ok()?.checked_sub(1)?;
+            let place = usize::try_from(number & 0xf).ok()?.checked_sub(1)?;
             Coding::ALL.get(place).copied()
         };
-        let wish = match (coding(wish & 0xff), wish >> 8) {
+        let wish = match (coding(told), told & ONLY) {
             (None, _) => Wish::Plain,
             (Some(coding), 0) => Wish::Coded(coding),
             (Some(coding), _) => Wish::CodedOnly(coding),
         };
-        Self { wish, guarded: flags & 1 != 0, untouched: flags & 2 != 0, chosen: coding(chosen) }
+        let print = Print(u64::from(one) << 32 | u64::from(two), three);
+        Self {
+            wish,
+            guarded: told & GUARDED != 0,
+            untouched: told & UNTOUCHED != 0,
+            chosen: coding(told >> 4),
+            print: (told & PRINTED != 0).then_some(print),
+        }
     }
 
     fn numbers(self) -> [u32; 4] {
@@ -186,15 +282,28 @@ impl Memo {
             let place = Coding::ALL.iter().position(|known| *known == coding).unwrap_or(0);
             u32::try_from(place + 1).unwrap_or(0)
         };
+        let flag = |holds, flag| if holds { flag } else { 0 };
         let wish = match self.wish {
             Wish::Plain => 0,
             Wish::Coded(coding) => number(coding),
-            Wish::CodedOnly(coding) => number(coding) | 0x100,
+            Wish::CodedOnly(coding) => number(coding) | ONLY,
         };
-        let flags = u32::from(self.guarded) | u32::from(self.untouched) << 1;
-        [wish, flags, self.chosen.map_or(0, number), 0]
+        let told = wish
+            | self.chosen.map_or(0, number) << 4
+            | flag(self.guarded, GUARDED)
+            | flag(self.untouched, UNTOUCHED)
+            | flag(self.print.is_some(), PRINTED);
+        let Print(long, three) = self.print.unwrap_or(Print(0, 0));
+        let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(0);
+        [told, half(long >> 32), half(long), three]
     }
 }
+
+/// Flags of a memo, beside the codings in its lowest byte.
+const ONLY: u32 = 1 << 8;
+const GUARDED: u32 = 1 << 9;
+const UNTOUCHED: u32 = 1 << 10;
+const PRINTED: u32 = 1 << 11;
 
 /// Whether a page of another site makes the request, without the user having clicked there, and with what the
 /// user is known by: such a page may put its own text beside a secret and look at the length (BREACH).

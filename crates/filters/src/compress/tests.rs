@@ -3,6 +3,7 @@
 use super::*;
 use crate::scene::Scene;
 use sluice_coding::{Bounds, Decoder};
+use sluice_filter::{Behind, Body, Source, Whole};
 use sluice_message::BodyLength;
 
 type Lines<'l> = &'l [(&'l str, &'l str)];
@@ -21,6 +22,7 @@ fn filter_with(breach: Breach) -> Compress {
         ],
         minimum: 100,
         breach,
+        memory: 1 << 20,
     };
     Compress::new(options, Arc::new(FilterMeter::new(1, Compress::OUTCOMES)))
 }
@@ -68,7 +70,7 @@ fn heads_and_content_agree_about_the_coding() {
             made.push(piece, &mut out).unwrap();
         }
         made.end(&mut None, &mut out).unwrap();
-        assert!(out.len() * 10 < page.len());
+        assert!(out.len() * 4 < page.len());
         let mut decoder = Decoder::new(coding, Bounds { most: 1 << 20, expansion: 1000 });
         let mut plain = Vec::new();
         decoder.push(&out, &mut plain).unwrap();
@@ -248,9 +250,155 @@ fn notes_keep_everything() {
     for wish in wishes.chain([Wish::Plain]) {
         for (guarded, untouched) in [(false, true), (true, false)] {
             for chosen in [None, Some(Coding::Gzip), Some(Coding::Zstd)] {
-                let memo = Memo { wish, guarded, untouched, chosen };
-                assert_eq!(Memo::of(memo.numbers()), memo);
+                for print in [None, Some(Print(0x0123_4567_89ab_cdef, 0xfedc_ba98))] {
+                    let memo = Memo { wish, guarded, untouched, chosen, print };
+                    assert_eq!(Memo::of(memo.numbers()), memo);
+                }
             }
         }
     }
+}
+
+const PLAIN: &str = "all work and no play makes a dull page, ";
+
+fn page() -> Vec<u8> {
+    PLAIN.repeat(100).into_bytes()
+}
+
+/// Asks for a page of an origin and compresses it, or gets what was kept.
+fn fetch(filter: &Compress, asked: Lines<'_>, lines: Lines<'_>) -> Result<Vec<u8>, usize> {
+    let mut scene = Scene::new("GET", "/page", asked).answered(200, &[&[HTML], lines].concat());
+    scene.response.body = BodyLength::Known(page().len().try_into().unwrap());
+    scene.ask(filter);
+    match scene.answer(filter) {
+        ResponseVerdict::Replace(reply) => Ok(reply.body.bytes().unwrap().to_vec()),
+        ResponseVerdict::Continue => {
+            let Some(mut made) = transform(filter, &mut scene) else { return Err(0) };
+            let mut out = Vec::new();
+            made.push(&page(), &mut out).unwrap();
+            made.end(&mut None, &mut out).unwrap();
+            Err(out.len())
+        }
+    }
+}
+
+#[test]
+fn the_same_answer_is_compressed_once() {
+    let tag = ("etag", "\"x\"");
+    for coding in ["gzip", "br", "zstd"] {
+        let filter = filter();
+        let asked = [("accept-encoding", coding)];
+        let made = fetch(&filter, &asked, &[tag]).unwrap_err();
+        assert_eq!(fetch(&filter, &asked, &[tag]).unwrap().len(), made, "{coding}");
+        assert_eq!(fetch(&filter, &asked, &[("ETag", "W/\"x\"")]).unwrap().len(), made);
+        assert!(fetch(&filter, &asked, &[("etag", "\"y\"")]).is_err(), "it has changed");
+        assert!(fetch(&filter, &[("accept-encoding", "identity")], &[tag]).is_err());
+    }
+}
+
+#[test]
+fn what_is_not_surely_the_same_is_compressed_again() {
+    let tag = ("etag", "\"x\"");
+    let rows: [(Lines<'_>, Lines<'_>, bool); 15] = [
+        (&[ALL], &[tag], true),
+        (&[ALL], &[], false),
+        (&[ALL], &[("last-modified", "yesterday")], true),
+        (&[ALL, ("cookie", "a=b")], &[("last-modified", "yesterday")], false),
+        (&[ALL, ("cookie", "a=b")], &[tag], true),
+        (&[ALL], &[tag, ("cache-control", "no-store")], false),
+        (&[ALL], &[tag, ("cache-control", "max-age=1, Private")], false),
+        (&[ALL], &[tag, ("cache-control", "private=\"x\"")], false),
+        (&[ALL], &[tag, ("set-cookie", "a=b")], false),
+        (&[ALL, ("authorization", "x")], &[tag], false),
+        (&[ALL, ("authorization", "x")], &[tag, ("cache-control", "public")], true),
+        (&[ALL], &[tag, ("vary", "*")], false),
+        (&[ALL], &[tag, ("vary", "accept-encoding, accept-language")], true),
+        (&[ALL], &[("etag", "\"\"")], false),
+        (&[ALL], &[("etag", "x")], false),
+    ];
+    for (asked, lines, kept) in rows {
+        let filter = filter();
+        assert!(fetch(&filter, asked, lines).is_err());
+        assert_eq!(fetch(&filter, asked, lines).is_ok(), kept, "{asked:?} {lines:?}");
+    }
+    // What the answer depends on is part of what it is kept by.
+    let filter = filter();
+    let lines = [tag, ("vary", "accept-language")];
+    assert!(fetch(&filter, &[ALL, ("accept-language", "de")], &lines).is_err());
+    assert!(fetch(&filter, &[ALL, ("accept-language", "en")], &lines).is_err());
+    assert!(fetch(&filter, &[ALL, ("accept-language", "de")], &lines).is_ok());
+}
+
+#[test]
+fn answers_in_memory_are_known_by_their_content() {
+    let filter = filter();
+    let give = |content: &[u8], behind: Behind| {
+        let mut scene = Scene::new("GET", "/", &[ALL]).answered(200, &[HTML]);
+        scene.source = Source::Gateway;
+        scene.response.body = BodyLength::Known(content.len().try_into().unwrap());
+        scene.body = Body::Bytes(content.to_vec());
+        scene.ask(&filter);
+        scene.with_response(|context| {
+            context.behind = behind;
+            if let ResponseVerdict::Replace(_) = filter.on_response_head(context) {
+                return true;
+            }
+            let mut made = filter.response_body(context).unwrap();
+            let mut out = Vec::new();
+            made.push(context.whole.bytes().unwrap(), &mut out).unwrap();
+            made.end(&mut None, &mut out).unwrap();
+            false
+        })
+    };
+    let page = page();
+    // A byte that is no part of any sample.
+    let mut other = page.clone();
+    other[1100] ^= 1;
+    assert!(!give(&page, Behind::Nothing) && give(&page, Behind::Nothing));
+    assert!(give(&page, Behind::Watches), "whoever looks on has nothing to see of it");
+    assert!(!give(&page, Behind::Alters));
+    assert!(!give(&other, Behind::Nothing));
+    assert!(give(&other, Behind::Nothing) && !give(&page, Behind::Nothing));
+}
+
+#[test]
+fn answers_of_an_origin_are_seen_by_whoever_looks_on() {
+    let filter = filter();
+    let ask = |behind: Behind| {
+        let lines = [HTML, ("etag", "\"x\"")];
+        let mut scene = Scene::new("GET", "/", &[ALL]).answered(200, &lines);
+        scene.ask(&filter);
+        scene.with_response(|context| {
+            assert!(matches!(context.whole, Whole::Unknown));
+            context.behind = behind;
+            if let ResponseVerdict::Replace(_) = filter.on_response_head(context) {
+                return true;
+            }
+            let mut made = filter.response_body(context).unwrap();
+            made.push(&page(), &mut Vec::new()).unwrap();
+            made.end(&mut None, &mut Vec::new()).unwrap();
+            false
+        })
+    };
+    // Without a length it is compressed fast, and well elsewhere.
+    assert!(!ask(Behind::Nothing) && ask(Behind::Nothing));
+    assert!(!ask(Behind::Watches) && !ask(Behind::Alters));
+}
+
+#[test]
+fn content_that_broke_off_is_not_kept_and_the_next_one_tries() {
+    let filter = filter();
+    let tag = ("etag", "\"x\"");
+    let mut scene = Scene::new("GET", "/page", &[ALL]).answered(200, &[HTML, tag]);
+    scene.response.body = BodyLength::Known(page().len().try_into().unwrap());
+    scene.ask(&filter);
+    scene.answer(&filter);
+    let mut made = transform(&filter, &mut scene).unwrap();
+    made.push(&page()[..100], &mut Vec::new()).unwrap();
+    // Meanwhile others get it, without anything being kept of theirs.
+    assert!(fetch(&filter, &[ALL], &[tag]).is_err());
+    assert!(fetch(&filter, &[ALL], &[tag]).is_err());
+    drop(made);
+    assert!(fetch(&filter, &[ALL], &[tag]).is_err());
+    assert!(fetch(&filter, &[ALL], &[tag]).is_ok());
 }

@@ -17,6 +17,8 @@ pub struct Compress {
     pub types: Vec<String>,
     /// Bytes below which content stays as it is.
     pub minimum: u64,
+    /// Bytes of what was compressed once and is kept.
+    pub memory: u64,
     /// Whether answers are compressed that another site asks for with the user's credentials.
     pub cross_site: bool,
 }
@@ -74,6 +76,12 @@ pub(super) static SECTION: Section = Section {
             kind: Kind::Size { min: 0, max: u64::MAX, word: None },
             preset: Preset::Value("1KiB"),
             doc: "Content that is known to be smaller stays as it is.",
+        },
+        Key {
+            name: "memory",
+            kind: Kind::Size { min: 0, max: u64::MAX, word: None },
+            preset: Preset::Value("32MiB"),
+            doc: "Bytes of memory for what was compressed once and may be asked for again; `0` keeps nothing.",
         },
         Key {
             name: "cross_site",
@@ -155,6 +163,7 @@ pub(super) fn read(fields: &Fields<'_, '_>, _: &mut Roster) -> Option<Compress> 
         },
         types,
         minimum: fields.size("minimum").unwrap_or(1024),
+        memory: fields.size("memory").unwrap_or(32 * 1024 * 1024),
         cross_site: fields.flag("cross_site").unwrap_or_default(),
     })
 }

@@ -21,6 +21,7 @@ pub(super) fn compress(options: &sluice_model::Compress, tools: &mut Tools<'_>) 
         levels: Levels { gzip: levels.gzip, brotli: levels.brotli, zstd: levels.zstd },
         types: options.types.iter().map(|text| media_range(text)).collect(),
         minimum: options.minimum,
+        memory: usize::try_from(options.memory).unwrap_or(usize::MAX),
         breach: if options.cross_site { Breach::Ignored } else { Breach::Prevented },
     };
     Compress::new(made, tools.meter(Compress::OUTCOMES))
