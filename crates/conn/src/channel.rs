@@ -1,11 +1,16 @@
 //! What a message travels over: a connection that is its own for the time, or a stream of a shared one.
 
+mod pace;
+
 use std::net::Shutdown;
 use std::task::{Context, Poll};
 
+use sluice_message::Fields;
 use sluice_net::Stream;
 
 use crate::h2::{ClientStream, ServerStream};
+
+pub use pace::{Bucket, Line, Paced, Pacing};
 
 /// What a message travels over.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +21,8 @@ pub enum Channel<'c> {
     Shared(&'c ServerStream),
     /// One of the streams of a connection to an origin.
     Asked(&'c ClientStream),
+    /// One of these, held to a bandwidth.
+    Paced(&'c Paced<'c>),
 }
 
 /// What a message to an origin travels over.
@@ -38,7 +45,7 @@ impl OriginChannel {
     }
 }
 
-impl Channel<'_> {
+impl<'c> Channel<'c> {
     /// Ready once the peer sends no more, or is gone.
     #[inline(always)]
     pub fn poll_closed(self, cx: &Context<'_>) -> Poll<()> {
@@ -46,6 +53,7 @@ impl Channel<'_> {
             Self::Own(stream) => stream.poll_closed(cx),
             Self::Shared(stream) => stream.poll_reset(cx),
             Self::Asked(stream) => stream.poll_reset(cx),
+            Self::Paced(paced) => paced.below().poll_closed_below(cx),
         }
     }
 
@@ -55,6 +63,7 @@ impl Channel<'_> {
             Self::Own(stream) => stream.abort_on_close(),
             Self::Shared(stream) => stream.abort(),
             Self::Asked(stream) => stream.abort(),
+            Self::Paced(paced) => paced.below().abort(),
         }
     }
 
@@ -64,6 +73,7 @@ impl Channel<'_> {
             Self::Own(stream) => stream.abort_on_close(),
             Self::Shared(stream) => stream.cancel(),
             Self::Asked(stream) => stream.cancel(),
+            Self::Paced(paced) => paced.below().cut(),
         }
     }
 
@@ -73,6 +83,54 @@ impl Channel<'_> {
             Self::Own(stream) => stream.shut_down(Shutdown::Write),
             Self::Shared(stream) => stream.end(),
             Self::Asked(stream) => stream.end(),
+            Self::Paced(paced) => paced.below().end(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_closed_below(self, cx: &Context<'_>) -> Poll<()> {
+        self.poll_closed(cx)
+    }
+
+    /// Whether it carries one message at a time.
+    pub(crate) const fn is_own(self) -> bool {
+        match self {
+            Self::Own(_) => true,
+            Self::Shared(_) | Self::Asked(_) => false,
+            Self::Paced(paced) => matches!(paced.below(), Self::Own(_)),
+        }
+    }
+
+    /// The stream of a client's connection that it is.
+    pub(crate) const fn client_stream(self) -> Option<&'c ServerStream> {
+        match self {
+            Self::Own(_) | Self::Asked(_) => None,
+            Self::Shared(stream) => Some(stream),
+            Self::Paced(paced) => match paced.below() {
+                Self::Shared(stream) => Some(stream),
+                _ => None,
+            },
+        }
+    }
+
+    /// Trailers that came beside the content, behind its end.
+    pub(crate) fn take_trailers(self) -> Option<Box<Fields>> {
+        match self {
+            Self::Own(_) => None,
+            Self::Shared(stream) => stream.take_trailers(),
+            Self::Asked(stream) => stream.take_trailers(),
+            Self::Paced(paced) => paced.below().take_trailers(),
+        }
+    }
+
+    /// Changes whenever something has to wait because of the bandwidth it is held to: then nobody who is waited
+    /// for is to blame.
+    #[must_use]
+    pub const fn waits(self) -> u64 {
+        match self {
+            Self::Paced(paced) => paced.waits(),
+            _ => 0,
         }
     }
 }

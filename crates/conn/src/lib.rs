@@ -15,7 +15,7 @@ mod relay;
 mod send;
 mod server;
 
-pub use channel::{Channel, OriginChannel};
+pub use channel::{Bucket, Channel, Line, OriginChannel, Paced, Pacing};
 pub use client::{ORIGIN_LIMITS, Reuse, Upstream};
 pub use linger::linger;
 pub use receive::{Content, Receiver};

@@ -3,9 +3,9 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use crate::channel::Channel;
+use crate::channel::{Channel, Paced};
 use sluice_message::{BodyLength, FaultKind, Fields};
-use sluice_wire::h1::{BodyDecoder, BodyState};
+use sluice_wire::h1::{BodyDecoder, BodyState, Piece};
 
 use crate::buffer::{Buffer, Pressure};
 
@@ -187,6 +187,7 @@ impl Receiver {
             Channel::Own(stream) => stream,
             Channel::Shared(stream) => return stream.poll_read(cx, &mut self.input),
             Channel::Asked(stream) => return stream.poll_read(cx, &mut self.input),
+            Channel::Paced(paced) => return self.poll_input_below(paced, cx),
         };
         // Most calls come when there is nothing to read: they must not touch the buffer.
         ready!(stream.poll_readable(cx));
@@ -215,17 +216,17 @@ impl Receiver {
         cx: &Context<'_>,
     ) -> Poll<Result<Content, FaultKind>> {
         loop {
-            if let Some(content) = self.decode()? {
+            let found = match channel {
+                Channel::Paced(paced) => ready!(self.poll_decode(paced, cx))?,
+                _ => self.decode()?,
+            };
+            if let Some(content) = found {
                 return Poll::Ready(Ok(content));
             }
             match ready!(self.poll_input(channel, cx)) {
                 Ok(0) => {
                     self.decoder.on_eof()?;
-                    self.trailers = match channel {
-                        Channel::Own(_) => None,
-                        Channel::Shared(stream) => stream.take_trailers(),
-                        Channel::Asked(stream) => stream.take_trailers(),
-                    };
+                    self.trailers = channel.take_trailers();
                     return Poll::Ready(Ok(Content::End));
                 }
                 Ok(_) => {}
@@ -248,20 +249,58 @@ impl Receiver {
             }
             self.untouched = false;
             let piece = self.decoder.decode(self.input.content())?;
-            self.received += u64::try_from(piece.consumed).unwrap_or(u64::MAX);
-            self.piece = piece.data.len();
-            self.content += u64::try_from(self.piece).unwrap_or(u64::MAX);
-            if self.piece > 0 {
-                self.behind = piece.consumed.saturating_sub(piece.data.end);
-                self.input.consume(piece.data.start);
-            } else {
-                self.input.consume(piece.consumed);
-                if piece.consumed == 0 && piece.state == BodyState::More {
-                    return Ok(None);
-                }
+            if !self.take(&piece) {
+                return Ok(None);
             }
         }
         Ok(Some(Content::Piece))
+    }
+
+    /// Takes note of what was decoded. Says whether there may be more in the input at hand.
+    #[inline(always)]
+    fn take(&mut self, piece: &Piece) -> bool {
+        self.received += u64::try_from(piece.consumed).unwrap_or(u64::MAX);
+        self.piece = piece.data.len();
+        self.content += u64::try_from(self.piece).unwrap_or(u64::MAX);
+        if self.piece > 0 {
+            self.behind = piece.consumed.saturating_sub(piece.data.end);
+            self.input.consume(piece.data.start);
+            return true;
+        }
+        self.input.consume(piece.consumed);
+        piece.consumed > 0 || piece.state == BodyState::Done
+    }
+
+    #[cold]
+    fn poll_input_below(&mut self, paced: &Paced<'_>, cx: &Context<'_>) -> Poll<io::Result<usize>> {
+        self.poll_input(paced.below(), cx)
+    }
+
+    /// What the input at hand holds, no faster than the bandwidth allows; `None` if more is needed. What came
+    /// together with a head waits here: no more is read before it was taken.
+    #[cold]
+    fn poll_decode(
+        &mut self,
+        paced: &Paced<'_>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<Option<Content>, FaultKind>> {
+        while self.piece == 0 {
+            if self.decoder.is_done() {
+                return Poll::Ready(Ok(Some(Content::End)));
+            }
+            if self.input.is_empty() {
+                return Poll::Ready(Ok(None));
+            }
+            let left = self.decoder.left().and_then(|left| usize::try_from(left).ok());
+            let wanted = self.input.len().min(left.unwrap_or(usize::MAX));
+            let most = ready!(paced.poll_upload(cx, wanted))?;
+            self.untouched = false;
+            let input = self.input.content();
+            let piece = self.decoder.decode(input.get(..most).unwrap_or(input))?;
+            paced.on_upload(piece.consumed);
+            self.take(&piece);
+        }
+        Poll::Ready(Ok(Some(Content::Piece)))
     }
 
     /// Gives memory back before a wait that may be long.

@@ -52,6 +52,17 @@ impl Relay<'_> {
         self.poll_pieces(cx)
     }
 
+    /// As [`Relay::poll`], of content that may be held to a bandwidth where it comes from.
+    ///
+    /// # Errors
+    /// [`RelayFault`], naming the end that failed.
+    pub fn poll_upload(&mut self, cx: &Context<'_>) -> Poll<Result<(), RelayFault>> {
+        match self.source {
+            Channel::Paced(_) => self.poll_pieces(cx),
+            _ => self.poll(cx),
+        }
+    }
+
     fn poll_pieces(&mut self, cx: &Context<'_>) -> Poll<Result<(), RelayFault>> {
         loop {
             if self.receiver.piece().is_empty() {
@@ -81,7 +92,8 @@ impl Relay<'_> {
     /// How far the relay is: changes whenever it made progress.
     #[must_use]
     pub fn position(&self) -> u64 {
-        self.receiver.received().wrapping_add(self.sender.progress())
+        let waits = self.source.waits().wrapping_add(self.sink.waits());
+        self.receiver.received().wrapping_add(self.sender.progress()).wrapping_add(waits)
     }
 }
 
@@ -149,7 +161,7 @@ fn poll_direction(relay: &mut Relay<'_>, cx: &Context<'_>) -> Result<Poll<()>, F
     let fault = |fault: RelayFault| match fault {
         RelayFault::Source(kind) | RelayFault::Sink(kind) => kind,
     };
-    match relay.poll(cx) {
+    match relay.poll_upload(cx) {
         Poll::Pending => Ok(Poll::Pending),
         Poll::Ready(result) => {
             result.map_err(fault)?;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::channel::Channel;
+use crate::channel::{Channel, Paced};
 use crate::h2::SharedStream;
 use sluice_message::{BodyLength, FaultKind, Fields};
 use sluice_net::disk::{DiskFile, Reading};
@@ -218,7 +218,8 @@ impl Sender {
             Channel::Own(stream) => {
                 !stream.is_encrypted() && !matches!(self.body, BodyLength::Framed)
             }
-            Channel::Shared(_) | Channel::Asked(_) => false,
+            // What is held to a bandwidth comes by here.
+            Channel::Shared(_) | Channel::Asked(_) | Channel::Paced(_) => false,
         }
     }
 
@@ -232,6 +233,7 @@ impl Sender {
             Channel::Own(stream) => stream,
             Channel::Shared(stream) => return self.poll_direct_into(stream, cx, piece),
             Channel::Asked(stream) => return self.poll_direct_into(stream, cx, piece),
+            Channel::Paced(paced) => return self.poll_direct_paced(paced, cx, piece),
         };
         let waiting = self.output.len();
         let result = if waiting == 0 {
@@ -272,12 +274,55 @@ impl Sender {
             Channel::Own(stream) => stream,
             Channel::Shared(stream) => return self.poll_flush_into(stream, cx),
             Channel::Asked(stream) => return self.poll_flush_into(stream, cx),
+            Channel::Paced(paced) => return self.poll_flush_paced(paced, cx),
         };
         while !self.output.is_empty() {
             let written = ready!(stream.poll_write(cx, self.output.content()));
             self.output.consume(written.map_err(|error| broken(&error))?);
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Writes all output, no faster than the bandwidth allows.
+    #[cold]
+    fn poll_flush_paced(
+        &mut self,
+        paced: &Paced<'_>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(), FaultKind>> {
+        while !self.output.is_empty() {
+            let output = self.output.content();
+            let most = ready!(paced.poll_download(cx, output.len()))?;
+            let part = output.get(..most).unwrap_or(output);
+            let written = match paced.below() {
+                Channel::Own(stream) => {
+                    ready!(stream.poll_write(cx, part)).map_err(|it| broken(&it))
+                }
+                Channel::Shared(stream) => ready!(stream.poll_send(cx, part, End::More)),
+                Channel::Asked(stream) => ready!(stream.poll_send(cx, part, End::More)),
+                Channel::Paced(_) => Err(FaultKind::Broken),
+            };
+            let written = written?;
+            self.output.consume(written);
+            paced.on_download(written);
+        }
+        // The end of a stream.
+        self.poll_flush(paced.below(), cx)
+    }
+
+    #[cold]
+    fn poll_direct_paced(
+        &mut self,
+        paced: &Paced<'_>,
+        cx: &Context<'_>,
+        piece: &[u8],
+    ) -> Poll<Result<usize, FaultKind>> {
+        ready!(self.poll_flush_paced(paced, cx))?;
+        let most = ready!(paced.poll_download(cx, piece.len()))?;
+        let part = piece.get(..most).unwrap_or(piece);
+        let taken = ready!(self.poll_direct(paced.below(), cx, part))?;
+        paced.on_download(taken);
+        Poll::Ready(Ok(taken))
     }
 
     /// Hands all output over to the connection of a stream, and its end, if that is due.

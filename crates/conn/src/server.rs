@@ -1,6 +1,7 @@
 //! The client's side of an exchange.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use sluice_net::{Deadline, Nanos, now};
 use sluice_wire::h1::{Decoded, Limits, ResponseFraming, Upgrade, decode_request, encode_response};
 use sluice_wire::h2::{End, ResponseOptions};
 
-use crate::channel::Channel;
+use crate::channel::{Channel, Line, Pacing};
 use crate::h2::ServerStream;
 use crate::receive::broken;
 use crate::{Content, Receiver, Sender};
@@ -50,6 +51,7 @@ pub struct Downstream<'c> {
     pub channel: Channel<'c>,
     /// The deadline of the connection's task.
     pub deadline: &'c Deadline,
+    pacing: &'c Pacing<'c>,
     /// The requests' half.
     pub receiver: &'c mut Receiver,
     /// The answers' half.
@@ -91,7 +93,7 @@ impl<'c> Downstream<'c> {
     /// Around a connection that has become readable, with halves that served others before.
     #[must_use]
     pub fn new(
-        (channel, deadline): (Channel<'c>, &'c Deadline),
+        (channel, deadline, pacing): (Channel<'c>, &'c Deadline, &'c Pacing<'c>),
         (receiver, sender): (&'c mut Receiver, &'c mut Sender),
         timeouts: ServerTimeouts,
         given: Given,
@@ -101,6 +103,7 @@ impl<'c> Downstream<'c> {
         Self {
             channel,
             deadline,
+            pacing,
             receiver,
             sender,
             timeouts,
@@ -160,8 +163,13 @@ impl<'c> Downstream<'c> {
         self.receiver.restart_count();
         self.sender.restart_count();
         self.started = now();
-        if !self.is_own() {
-            return self.take_given(head).await;
+        if !matches!(self.channel, Channel::Own(_)) {
+            if !self.is_own() {
+                return self.take_given(head).await;
+            }
+            if let Err(fault) = self.leave_pace().await {
+                return Ok(HeadArrival::Deaf(fault));
+            }
         }
         loop {
             // Small requests may ask for large answers: no more are begun than are taken.
@@ -277,7 +285,7 @@ impl<'c> Downstream<'c> {
     /// Queues the head of an answer; content follows through `sender`.
     #[inline]
     pub fn send_head(&mut self, head: &ResponseHead, framing: &ResponseFraming<'_>) {
-        if let Channel::Shared(stream) = self.channel {
+        if let Some(stream) = self.channel.client_stream() {
             return self.send_stream_head(stream, head, framing);
         }
         self.sender.encode(|output| encode_response(output, head, framing));
@@ -304,6 +312,9 @@ impl<'c> Downstream<'c> {
             end,
         };
         let length = stream.respond(head, &options);
+        if let Channel::Paced(paced) = self.channel {
+            paced.charge_download(length);
+        }
         if !head.is_interim() {
             self.sender.announce_stream(length, end);
         }
@@ -315,7 +326,7 @@ impl<'c> Downstream<'c> {
             return;
         }
         let framing = self.framing(BodyLength::Empty, Persistence::KeepAlive, None);
-        if let Channel::Shared(stream) = self.channel {
+        if let Some(stream) = self.channel.client_stream() {
             return self.send_stream_head(stream, head, &framing);
         }
         self.sender.encode(|output| encode_response(output, head, &framing));
@@ -362,11 +373,11 @@ impl<'c> Downstream<'c> {
         let mut progress = Progress::new(self.timeouts.write);
         let (channel, deadline, sender) = (self.channel, self.deadline, &mut *self.sender);
         poll_fn(|cx| {
-            let before = sender.waiting();
+            let (before, waits) = (sender.waiting(), channel.waits());
             if let Poll::Ready(result) = sender.poll_flush(channel, cx) {
                 return Poll::Ready(result.map_err(Fault::downstream));
             }
-            if sender.waiting() < before {
+            if sender.waiting() < before || channel.waits() != waits {
                 progress.renew();
             }
             progress.poll(deadline, cx).map(|()| Err(Fault::downstream(FaultKind::TimedOut)))
@@ -377,14 +388,41 @@ impl<'c> Downstream<'c> {
     /// Whether content that nobody wants stands before the next request.
     #[must_use]
     pub const fn is_own(&self) -> bool {
-        matches!(self.channel, Channel::Own(_))
+        self.channel.is_own()
+    }
+
+    /// From now on what goes to this client and what comes from it is held to the bandwidth of the line, until
+    /// the answer to the present request is written.
+    pub fn hold_to(&mut self, line: &Rc<Line>) {
+        self.channel = self.pacing.hold(self.channel, line, self.sender.waiting());
+    }
+
+    /// Writes the answer that was held to a bandwidth; the next request knows nothing of it.
+    #[cold]
+    async fn leave_pace(&mut self) -> Result<(), Fault> {
+        self.flush().await?;
+        self.channel = self.pacing.leave(self.channel);
+        Ok(())
+    }
+
+    /// Content as fast as the bandwidth allows. The client may wait for the answer before it sends more.
+    #[cold]
+    async fn read_paced(&mut self) -> Result<Option<Content>, FaultKind> {
+        if let Err(fault) = self.flush().await {
+            return Err(fault.kind);
+        }
+        self.read_content().await.map(Some).map_err(|fault| fault.kind)
     }
 
     /// Reads content that nobody wants, up to `limit` bytes, so that the next request can be found.
     /// Says whether it found the end.
     pub async fn discard_content(&mut self, limit: u64) -> Persistence {
         loop {
-            match self.receiver.decode() {
+            let decoded = match self.channel {
+                Channel::Paced(_) => self.read_paced().await,
+                _ => self.receiver.decode(),
+            };
+            match decoded {
                 Ok(Some(Content::End)) => return Persistence::KeepAlive,
                 Ok(Some(Content::Piece)) => {
                     let piece = self.receiver.piece().len();
@@ -407,11 +445,15 @@ impl<'c> Downstream<'c> {
     /// # Errors
     /// Malformed framing, a client that is too slow or gone.
     pub async fn read_content(&mut self) -> Result<Content, Fault> {
-        let progress = Progress::new(self.timeouts.body);
+        let mut progress = Progress::new(self.timeouts.body);
         let (channel, deadline, receiver) = (self.channel, self.deadline, &mut *self.receiver);
         poll_fn(|cx| {
+            let waits = channel.waits();
             if let Poll::Ready(result) = receiver.poll_content(channel, cx) {
                 return Poll::Ready(result.map_err(Fault::downstream));
+            }
+            if channel.waits() != waits {
+                progress.renew();
             }
             progress.poll(deadline, cx).map(|()| Err(Fault::downstream(FaultKind::TimedOut)))
         })
@@ -440,7 +482,7 @@ impl<'c> Downstream<'c> {
     /// Changes whenever output was queued or written.
     #[must_use]
     pub fn progress(&self) -> u64 {
-        self.sender.progress()
+        self.sender.progress().wrapping_add(self.channel.waits())
     }
 
     /// Limits of time.

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use sluice_conn::{Channel, Downstream, Given, HeadArrival, Receiver, Sender};
+use sluice_conn::{Channel, Downstream, Given, HeadArrival, Pacing, Receiver, Sender};
 use sluice_message::{Fault, FaultKind, RequestHead, ResponseHead};
 
 use crate::connection::Connection;
@@ -102,16 +102,17 @@ fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
 async fn serve_burst(job: &mut Job, bench: &mut Bench) -> Ending {
     let Bench { request, response, stand, receiver, sender, .. } = bench;
     let upstream = (&mut bench.upstream_receiver, &mut bench.upstream_sender);
+    let pacing = Pacing::new();
     let (connection, place, request, given) = match job {
         Job::Burst(connection) => {
-            let place = (Channel::Own(&connection.stream), &connection.deadline);
+            let place = (Channel::Own(&connection.stream), &connection.deadline, &pacing);
             (&*connection, place, request, Given::Nothing)
         }
         Job::Request(desk) => {
             let Desk { head, deadline, order: Some(order) } = &mut **desk else {
                 return Ending::Gone;
             };
-            let place = (Channel::Shared(&order.stream), &*deadline);
+            let place = (Channel::Shared(&order.stream), &*deadline, &pacing);
             let given = order.refusal.map_or(Given::Head, Given::Refusal);
             (&order.connection, place, head, given)
         }

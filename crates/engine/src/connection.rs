@@ -1,6 +1,6 @@
 //! A client's connection: idle most of the time, and then as small as can be.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -14,6 +14,7 @@ use crate::forward::Introduction;
 use crate::guard::{Refusal, Seat};
 use crate::listener::ListenerState;
 use crate::local::Worker;
+use crate::pace::Lines;
 
 /// What a connection keeps between requests.
 pub(crate) struct Connection {
@@ -26,6 +27,8 @@ pub(crate) struct Connection {
     pub(crate) announced: Option<Box<Ends>>,
     /// What origins are told about this client, once it was asked for.
     introduction: RefCell<Option<Box<Introduction>>>,
+    /// What it has used of bandwidths it is held to, once it was.
+    lines: OnceCell<Box<Lines>>,
     pub(crate) served: Cell<u64>,
     pub(crate) listener: Rc<ListenerState>,
     pub(crate) worker: Rc<Worker>,
@@ -53,6 +56,7 @@ impl Connection {
             security: None,
             announced: None,
             introduction: RefCell::new(None),
+            lines: OnceCell::new(),
             served: Cell::new(0),
             listener: Rc::clone(listener),
             worker: Rc::clone(worker),
@@ -95,6 +99,12 @@ impl Connection {
             (Some(shown), Some(tls)) => tls.fields.push(fields, shown),
             _ => Ok(()),
         }
+    }
+
+    /// What it has used of bandwidths it is held to.
+    #[cold]
+    pub(crate) fn lines(&self) -> &Lines {
+        self.lines.get_or_init(Box::default)
     }
 
     /// Tells the origin of this client, and of nobody else: see [`Introduction`].

@@ -26,6 +26,7 @@ mod lent;
 mod listener;
 mod local;
 mod opening;
+mod pace;
 mod patience;
 mod proxy;
 mod proxy_header;

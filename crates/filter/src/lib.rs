@@ -12,8 +12,10 @@ mod chain;
 mod context;
 mod gateway;
 mod notes;
+mod owner;
 mod phases;
 mod reply;
+mod throttle;
 mod transform;
 mod verdict;
 
@@ -26,9 +28,11 @@ pub use gateway::{
     Certificate, Computation, Elsewhere, Encryption, Fetch, FetchFault, Fetched, Fetching, Gateway,
     Level, Local, compute,
 };
-pub use notes::{Claims, Held, Notes, Owner};
+pub use notes::{Claims, Held, Notes};
+pub use owner::Owner;
 pub use phases::{Phase, Phases};
 pub use reply::{Content, Reply, phrase};
+pub use throttle::{Bandwidth, Throttle, Way};
 pub use transform::{Broken, Pipeline, Transform};
 pub use verdict::{ResponseVerdict, Resume, Verdict, Waiting};
 

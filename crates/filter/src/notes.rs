@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::owner::Owner;
+use crate::throttle::Throttle;
 
 /// What is said of a client in a token that was verified.
 pub trait Claims: Debug + Send + Sync {
@@ -15,20 +17,6 @@ pub trait Claims: Debug + Send + Sync {
 pub trait Held: Debug + Send + Sync {
     /// The exchange is over, in whatever way: what `token` stands for is free.
     fn release(&self, token: u64);
-}
-
-/// Whose numbers these are: a filter takes one when it is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner(u64);
-
-impl Owner {
-    /// One that nobody has.
-    #[must_use]
-    #[expect(clippy::new_without_default, reason = "no two are equal: none is the default")]
-    pub fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
 }
 
 /// Notes of one exchange; their memory is used again.
@@ -46,6 +34,9 @@ pub struct Notes {
     target: Option<usize>,
     /// Bytes of content that may follow, if a filter says.
     body_limit: Option<u64>,
+    /// What holds it to a bandwidth, and how much of that the gateway does already.
+    throttles: Vec<Arc<dyn Throttle>>,
+    heeded: usize,
     /// Others, by name.
     others: Vec<(Arc<str>, Vec<u8>)>,
     /// What filters keep for themselves.
@@ -79,6 +70,8 @@ impl Notes {
         self.variant = None;
         self.target = None;
         self.body_limit = None;
+        self.throttles.clear();
+        self.heeded = 0;
         self.others.clear();
         self.release();
     }
@@ -152,6 +145,31 @@ impl Notes {
         self.body_limit = Some(self.body_limit.map_or(bytes, |before| before.min(bytes)));
     }
 
+    /// From now on the content of the request, its answer and all that other requests of the connection are held
+    /// to by the same share this bandwidth. Says whether it is new.
+    pub fn throttle(&mut self, throttle: Arc<dyn Throttle>) -> bool {
+        self.used = true;
+        let new = !self.throttles.iter().any(|known| known.owner() == throttle.owner());
+        if new {
+            self.throttles.push(throttle);
+        }
+        new
+    }
+
+    /// Whether somebody said so since [`Notes::heed_throttles`].
+    #[must_use]
+    #[inline]
+    pub const fn has_new_throttles(&self) -> bool {
+        self.throttles.len() > self.heeded
+    }
+
+    /// What it is held to beside what was asked for before.
+    pub fn heed_throttles(&mut self) -> &[Arc<dyn Throttle>] {
+        let new = self.throttles.get(self.heeded..).unwrap_or_default();
+        self.heeded = self.throttles.len();
+        new
+    }
+
     /// The note of this name; for `note.NAME`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
@@ -221,7 +239,10 @@ impl Drop for Notes {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
+    use crate::throttle::{Bandwidth, Way};
 
     #[derive(Debug, Default)]
     struct Sum(AtomicU64);
@@ -263,5 +284,39 @@ mod tests {
         assert_eq!((notes.kept(one), notes.kept(two)), (Some([3; 4]), Some([2; 4])));
         notes.clear();
         assert_eq!(notes.kept(one), None);
+    }
+
+    #[derive(Debug)]
+    struct Slow(Owner);
+
+    impl Throttle for Slow {
+        fn owner(&self) -> Owner {
+            self.0
+        }
+
+        fn bandwidth(&self, _: Way) -> Option<Bandwidth> {
+            None
+        }
+
+        fn on_wait(&self, _: usize, _: Way, _: u64) {}
+    }
+
+    #[test]
+    fn throttles_are_told_of_once() {
+        let (one, two) = (Arc::new(Slow(Owner::new())), Arc::new(Slow(Owner::new())));
+        let mut notes = Notes::default();
+        assert!(!notes.has_new_throttles());
+        assert!(notes.throttle(Arc::<Slow>::clone(&one)));
+        assert!(!notes.throttle(Arc::<Slow>::clone(&one)));
+        assert!(notes.has_new_throttles());
+        assert_eq!(notes.heed_throttles().len(), 1);
+        notes.throttle(Arc::<Slow>::clone(&one));
+        assert!(!notes.has_new_throttles());
+        notes.restart();
+        notes.throttle(Arc::<Slow>::clone(&two));
+        assert_eq!(notes.heed_throttles().iter().map(|it| it.owner()).collect::<Vec<_>>(), [two.0]);
+        notes.clear();
+        notes.throttle(one);
+        assert_eq!(notes.heed_throttles().len(), 1);
     }
 }

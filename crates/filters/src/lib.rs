@@ -3,6 +3,7 @@
 //! Nothing here touches a socket, a file or a clock: contents of files and the time come as arguments.
 
 mod altered;
+mod bandwidth_limit;
 mod body_replace;
 pub mod canary;
 mod compress;
@@ -48,6 +49,7 @@ pub mod signature;
 mod target;
 mod uuid;
 
+pub use bandwidth_limit::BandwidthLimit;
 pub use body_replace::{BodyReplace, Direction};
 pub use compress::{Breach, Compress, CompressOptions, Levels};
 pub use concurrency_limit::{ConcurrencyLimit, ConcurrencyRule};

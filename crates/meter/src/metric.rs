@@ -91,7 +91,7 @@ metrics! {
     FILTER_OUTCOMES = Counter "sluice_filter_outcomes_total" ["filter", "outcome"]
         "What came of asking a filter; the page of each kind says which outcomes it has. An outcome appears with its first time.";
     FILTER_WAIT = Histogram "sluice_filter_wait_seconds" ["filter"]
-        "How long a filter that asks somebody else waited for the answer.";
+        "How long a filter waited: for the answer of whom it asks, or with bytes until the bandwidth allowed them.";
     VARIANT_REQUESTS = Counter "sluice_variant_requests_total" ["filter", "variant"]
         "Requests that were over, by the variant that the canary filter chose for them.";
     VARIANT_ERRORS = Counter "sluice_variant_errors_total" ["filter", "variant"]

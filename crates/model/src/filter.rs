@@ -1,5 +1,6 @@
 //! Filters: what looks at requests and answers on their way, and may change them or answer itself.
 
+mod bandwidth_limit;
 mod basic_auth;
 mod body_replace;
 mod canary;
@@ -176,6 +177,7 @@ kinds! {
     "oidc" Oidc oidc "Has users sign in with an OpenID provider.";
     "cors" Cors cors "Says which pages of other origins may use this one.";
     "security" SecurityHeaders security "Tells browsers what a page may do.";
+    "bandwidth_limit" BandwidthLimit bandwidth_limit "Holds connections to so many bytes a second.";
     "canary" Canary canary "Sends a part of the requests to other variants of what a route leads to.";
     "compress" Compress compress "Makes content of answers smaller for clients that accept it so.";
     "decompress" Decompress decompress "Makes compressed content plain, for those who have to read it.";

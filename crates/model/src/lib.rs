@@ -44,15 +44,15 @@ pub use address::{Address, ServerAddress};
 pub use calls::{Calls, WebCalls};
 pub use expression::Expression;
 pub use filter::{
-    AcceptedIds, AuthBody, AuthCache, AuthProtocol, BasicAuth, BodyPattern, BodyReplace, BodyRule,
-    Canary, CanaryCookie, CanaryRamp, CanaryRollback, CanaryRule, CanaryShare, CanaryVariant,
-    ClientAuth, Compress, ContentEncoding, Cors, Csrf, CsrfToken, Decompress, EncodingLevels,
-    ExternalAuth, Fallback, Filter, FilterKind, FilterUpstream, Geo, Guard, HeaderEdits, Headers,
-    HmacAuth, Ip, JwksSource, Jwt, JwtKeys, KeyAuth, KeyOptions, KeyedConcurrency, Length, Letters,
-    MockBody, NamePattern, NamedSecrets, Oidc, OidcEndpoint, OidcProvider, OidcSession, PageOrigin,
-    Places, PlainResponses, QueryEdits, RateHeaders, RateLimit, RateRule, RedirectFilter, Referer,
-    RequestId, RespondFilter, Rewrite, Run, SecurityHeaders, TokenPlace, Unsaid, UserAgent,
-    WhenFull, WithoutCredentials,
+    AcceptedIds, AuthBody, AuthCache, AuthProtocol, BandwidthLimit, BasicAuth, BodyPattern,
+    BodyReplace, BodyRule, Canary, CanaryCookie, CanaryRamp, CanaryRollback, CanaryRule,
+    CanaryShare, CanaryVariant, ClientAuth, Compress, ContentEncoding, Cors, Csrf, CsrfToken,
+    Decompress, EncodingLevels, ExternalAuth, Fallback, Filter, FilterKind, FilterUpstream, Geo,
+    Guard, HeaderEdits, Headers, HmacAuth, Ip, JwksSource, Jwt, JwtKeys, KeyAuth, KeyOptions,
+    KeyedConcurrency, Length, Letters, MockBody, NamePattern, NamedSecrets, Oidc, OidcEndpoint,
+    OidcProvider, OidcSession, PageOrigin, Places, PlainResponses, QueryEdits, RateHeaders,
+    RateLimit, RateRule, RedirectFilter, Referer, RequestId, RespondFilter, Rewrite, Run,
+    SecurityHeaders, TokenPlace, Unsaid, UserAgent, WhenFull, WithoutCredentials,
 };
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,

@@ -2,6 +2,7 @@
 
 mod access;
 mod auth;
+mod bandwidth_limit;
 mod body_replace;
 mod canary;
 mod compress;
@@ -172,6 +173,9 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
         FilterKind::RateLimit(options) => Arc::new(rate_limit::rate_limit(options, tools)?),
         FilterKind::KeyedConcurrency(options) => {
             Arc::new(concurrency_limit::concurrency_limit(options, tools)?)
+        }
+        FilterKind::BandwidthLimit(options) => {
+            Arc::new(bandwidth_limit::bandwidth_limit(options, tools))
         }
         FilterKind::Headers(options) => Arc::new(headers::headers(options, tools)?),
         FilterKind::Rewrite(options) => Arc::new(rewrite::rewrite(options, tools)?),

@@ -157,6 +157,9 @@ impl<'e> Exchange<'e, '_> {
         (route, filters, asked): (&'e Route, &'e RouteFilters, Asked),
         progress: Result<Progress, Fault>,
     ) -> Step<'e> {
+        if self.stand.notes.has_new_throttles() {
+            self.hold_to_bandwidth();
+        }
         match progress {
             Ok(Progress::Respond(reply)) => self.answered(|exchange| exchange.give(*reply)),
             Ok(Progress::Paused(paused)) => {
@@ -169,6 +172,15 @@ impl<'e> Exchange<'e, '_> {
             Ok(Progress::Done) => self.admit(route),
             Ok(Progress::Reroute) => self.route_anew(),
             Err(fault) => Step::Stopped(fault.into()),
+        }
+    }
+
+    /// What filters have said of the bandwidth of the connection.
+    #[cold]
+    fn hold_to_bandwidth(&mut self) {
+        let (lines, worker) = (self.connection.lines(), self.worker.index);
+        for throttle in self.stand.notes.heed_throttles() {
+            self.downstream.hold_to(&lines.of(throttle, worker));
         }
     }
 
@@ -434,6 +446,9 @@ impl<'e> Exchange<'e, '_> {
             let reply = Reply::refusal(500, "a filter failed");
             (Some(Box::new(reply)), Vec::new())
         });
+        if self.stand.notes.has_new_throttles() {
+            self.hold_to_bandwidth();
+        }
         if let Some(reply) = &replaced
             && reply.reason.is_some()
         {

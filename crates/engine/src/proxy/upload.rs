@@ -214,14 +214,14 @@ impl Upload {
             sender: &mut *upstream.sender,
         };
         let passed = match &mut self.kept {
-            None => Passed::Moved(relay.poll(cx)),
+            None => Passed::Moved(relay.poll_upload(cx)),
             Some(kept) => kept.poll(cx, &mut relay),
         };
         let moved = match passed {
             Passed::Moved(moved) => moved,
             Passed::Outgrown => {
                 self.kept = None;
-                relay.poll(cx)
+                relay.poll_upload(cx)
             }
         };
         self.begun |= !relay.receiver.is_untouched();
@@ -255,7 +255,8 @@ impl Upload {
 
     /// Changes whenever content moved.
     pub(super) fn position(&self, downstream: &Downstream<'_>, upstream: &Upstream<'_>) -> u64 {
-        downstream.receiver.received().wrapping_add(upstream.progress())
+        let waits = downstream.channel.waits();
+        downstream.receiver.received().wrapping_add(upstream.progress()).wrapping_add(waits)
     }
 }
 

@@ -52,6 +52,10 @@ pub(super) const FILTERS: &[Row] = &[
         ],
     },
     Row {
+        example: "bandwidth_limit = { download = 1 }",
+        wrong: &["bandwidth_limit = { download = 1, zzzzzzz = 1 }"],
+    },
+    Row {
         example: "concurrency_limit = { limit = 1 }",
         wrong: &["concurrency_limit = { limit = 1, zzzzzzz = 1 }"],
     },
