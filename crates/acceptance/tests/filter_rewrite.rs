@@ -89,3 +89,49 @@ fn the_log_shows_what_the_client_asked_for() {
     assert_eq!(lines, "/a?c a.example\n/a?c a.example\n");
     assert!(origin.requests().iter().all(|request| request.target == "/b?c"));
 }
+
+#[test]
+fn origins_are_told_the_host_that_the_client_asked_for() {
+    let origin = Origin::start(behaviour::fixed(200, "ok"));
+    let address = origin.address();
+    let routes = format!(
+        "[[route]]\npath = \"/again\"\nproxy = \"http://{address}\"\n\
+         filters = [{{ rewrite = {{ path = \"/b\", host = \"c.example\", reroute = true }} }}]\n\
+         [[route]]\npath = \"/*\"\nproxy = \"http://{address}\"\n\
+         filters = [{{ rewrite = {{ host = \"{{request.parameter.to}}.internal\" }} }}]\n"
+    );
+    let gateway = Sluice::start(&config(&routes));
+    let asked = |path: &str, fields: &[&str]| {
+        let before = origin.requests().len();
+        assert_eq!(ask_both(&gateway, path, fields, &[]).status, 200, "{path}");
+        let requests = origin.requests();
+        assert_eq!(requests.len(), before + 2);
+        requests.into_iter().skip(before)
+    };
+    let ours = ["-H", "Host: a.example", "-H", "X-Forwarded-Host: evil.example"];
+    for (path, host) in [("/?to=x", "x.internal"), ("/?to=y", "y.internal")] {
+        for request in asked(path, &ours) {
+            assert_eq!(request.fields.all("host").collect::<Vec<_>>(), [host]);
+            let told: Vec<&str> = request.fields.all("x-forwarded-host").collect();
+            assert_eq!(told, ["a.example"], "{path}");
+            let element = "for=127.0.0.1;host=\"a.example\";proto=http";
+            assert_eq!(request.fields.all("forwarded").collect::<Vec<_>>(), [element]);
+        }
+    }
+    // The filters of the second route change the host again.
+    for request in asked("/again", &ours) {
+        assert_eq!(request.fields.first("x-forwarded-host"), Some("a.example"));
+        assert_ne!(request.fields.first("host"), Some("a.example"));
+    }
+    // A proxy that is trusted knows better which host was asked for.
+    gateway.reload(&(String::from("trusted_proxies = [\"127.0.0.1\"]\n") + &config(&routes)));
+    for request in
+        asked("/?to=x", &["-H", "Host: a.example", "-H", "X-Forwarded-Host: www.example"])
+    {
+        assert_eq!(request.fields.first("host"), Some("x.internal"));
+        assert_eq!(request.fields.all("x-forwarded-host").collect::<Vec<_>>(), ["www.example"]);
+        let element = "for=127.0.0.1;host=\"a.example\";proto=http";
+        assert_eq!(request.fields.all("forwarded").collect::<Vec<_>>(), [element]);
+    }
+    gateway.stop();
+}

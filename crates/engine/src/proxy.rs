@@ -140,8 +140,19 @@ impl<'e> Exchange<'e, '_> {
         }
     }
 
-    /// Tells the origin in the head who the client is.
+    /// Tells the origin in the head who the client is, and which host it asked for.
     fn introduce_client(&mut self) -> Result<(), Fault> {
+        let named = self.name_host_as_asked();
+        let introduced = self.introduce();
+        // The origin is asked for the host that filters put in its place.
+        if let Some(named) = named {
+            self.request.authority = named;
+        }
+        introduced
+    }
+
+    #[inline(always)]
+    fn introduce(&mut self) -> Result<(), Fault> {
         let trusted = &self.scope.view.snapshot.trusted_proxies;
         let peer = self.connection.peer;
         let reserved = &self.scope.view.snapshot.reserved;

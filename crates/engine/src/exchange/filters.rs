@@ -109,6 +109,15 @@ impl<'e> Exchange<'e, '_> {
         Some(head)
     }
 
+    /// Lets the request name the host that its client asked for, if filters have changed that; says which one
+    /// it named.
+    pub(crate) fn name_host_as_asked(&mut self) -> Option<Span> {
+        self.filters?;
+        let [.., asked] = self.stand.asked;
+        let named = std::mem::replace(&mut self.request.authority, asked);
+        (named != asked).then_some(named)
+    }
+
     /// Asks the filters of the route before anything else is done for the request.
     #[inline(never)]
     pub(super) fn filter(&mut self, route: &'e Route, filters: &'e RouteFilters) -> Step<'e> {
