@@ -20,6 +20,8 @@ pub(crate) enum Event {
     ListChanged(PathBuf),
     /// Files of certificates are others.
     CertificatesChanged,
+    /// A file that filters are made of is another one; which one, if that is known.
+    FilterFileChanged(Option<PathBuf>),
     /// A name server answered, or did not.
     Resolved(Resolution),
     /// The process that is to take over serves, or does not, for this reason.

@@ -1,18 +1,14 @@
 //! The encryption of listeners: what outlives a reload, and what changes without one.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use sluice_engine::{CertificateFields, ListenerTls};
 use sluice_model::{Listener, SelfSigned};
 use sluice_net::tls::{Certificate, TlsClient};
-use sluice_net::watch::{Watching, watch_files};
 
 use crate::compile::{PreparedClient, PreparedTls};
 
-/// Servers of TLS by the names of their listeners, and the files that are watched for them.
+/// Servers of TLS by the names of their listeners.
 #[derive(Debug, Default)]
 pub(crate) struct Keyring {
     held: BTreeMap<String, PreparedTls>,
@@ -20,8 +16,6 @@ pub(crate) struct Keyring {
     made: BTreeMap<String, Certificate>,
     /// What upstreams are reached with, by their names.
     clients: BTreeMap<String, PreparedClient>,
-    watched: BTreeSet<PathBuf>,
-    watching: Option<Watching>,
 }
 
 /// What new files come to.
@@ -36,27 +30,6 @@ pub(crate) enum Change {
 }
 
 impl Keyring {
-    /// Watches these files and no others.
-    pub(crate) fn follow(
-        &mut self,
-        paths: BTreeSet<PathBuf>,
-        deliver: impl Fn() + Send + Sync + 'static,
-    ) -> io::Result<()> {
-        if paths == self.watched && (self.watching.is_some() || paths.is_empty()) {
-            return Ok(());
-        }
-        self.watching = None;
-        self.watched.clone_from(&paths);
-        if !paths.is_empty() {
-            let deliver = Arc::new(deliver);
-            let again = Arc::clone(&deliver);
-            self.watching = Some(watch_files(paths, move |_: &Path| again())?);
-            // They may have changed between the moment they were read and this one.
-            deliver();
-        }
-        Ok(())
-    }
-
     /// Forgets listeners that are not configured, or not encrypted any more.
     pub(crate) fn retain(&mut self, listeners: &[Listener]) {
         let is_kept = |name: &str| listeners.iter().any(|it| it.name == name && it.tls.is_some());

@@ -13,6 +13,7 @@ mod document;
 mod estate;
 mod event;
 mod flaw;
+mod followed;
 mod health;
 mod heritage;
 mod keyring;

@@ -3,6 +3,7 @@
 mod certificates;
 mod configure;
 mod drain;
+mod filters;
 mod shown;
 mod sources;
 mod succeed;
@@ -32,6 +33,7 @@ use crate::document::{ConfigError, ConfigSource};
 use crate::estate::Estate;
 use crate::event::{Event, Thread};
 use crate::flaw::plain;
+use crate::followed::Followed;
 use crate::heritage::Heritage;
 use crate::keyring::Keyring;
 use crate::limiters::Limiters;
@@ -143,6 +145,8 @@ fn start_and_serve(
         names: Names::default(),
         lists: Lists::default(),
         keyring: Keyring::default(),
+        certificate_files: Followed::default(),
+        filter_files: Followed::default(),
         limiters: Limiters::default(),
         shelf,
         memory,
@@ -200,6 +204,8 @@ struct Supervisor {
     names: Names,
     lists: Lists,
     keyring: Keyring,
+    certificate_files: Followed,
+    filter_files: Followed,
     limiters: Limiters,
     shelf: Shelf,
     memory: MemoryWatch,
@@ -244,6 +250,7 @@ impl Supervisor {
                         self.reload_now_or_later(cause)?;
                     }
                 }
+                Some(Event::FilterFileChanged(path)) => self.read_filters_again(path.as_deref()),
                 Some(Event::ListChanged(path)) => self.read_list_again(&path),
                 Some(Event::Ended(thread, end)) => return Err(lost_thread(thread, &end)),
                 // Cannot be: we hold a sender ourselves.

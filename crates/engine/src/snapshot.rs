@@ -75,6 +75,7 @@ pub struct AccessLog {
 }
 
 /// One listening address.
+#[derive(Clone)]
 pub struct ListenerPlan {
     /// Name in the configuration.
     pub name: String,
@@ -175,6 +176,24 @@ pub struct Route {
     pub meter: Arc<PerWorker<RouteMeter>>,
 }
 
+impl Route {
+    /// The same route with other filters.
+    #[must_use]
+    pub fn with_filters(&self, filters: Option<RouteFilters>) -> Self {
+        Self {
+            name: self.name.clone(),
+            body_limit: self.body_limit,
+            proof: self.proof,
+            admission: self.admission.clone(),
+            calls: self.calls,
+            action: self.action.clone(),
+            mirror: self.mirror,
+            filters,
+            meter: Arc::clone(&self.meter),
+        }
+    }
+}
+
 /// The filters of a route.
 #[derive(Debug)]
 pub struct RouteFilters {
@@ -227,6 +246,7 @@ pub enum WebCalls {
 }
 
 /// What answers a request.
+#[derive(Clone)]
 pub enum Action {
     /// Always the same.
     Respond(Answer),

@@ -57,6 +57,8 @@ pub struct Meters {
     pub list_failures: Tally,
     /// Files of certificates that changed and could not be used.
     pub certificate_failures: Tally,
+    /// Files of filters that changed and could not be used.
+    pub filter_failures: Tally,
 }
 
 /// What a meter belongs to; asked by [`Meters::retain`].
@@ -118,6 +120,7 @@ impl Meters {
             dns_failures: Tally::default(),
             list_failures: Tally::default(),
             certificate_failures: Tally::default(),
+            filter_failures: Tally::default(),
         })
     }
 

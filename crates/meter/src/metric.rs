@@ -190,6 +190,8 @@ metrics! {
         "Files with lists of upstream servers that could not be read or used.";
     CERTIFICATE_FAILURES = Counter "sluice_certificate_failures_total" []
         "Times that files of certificates had changed and could not be used; the certificates before stayed in place.";
+    FILTER_FAILURES = Counter "sluice_filter_file_failures_total" []
+        "Times that a file of filters had changed and could not be used; the filters before stayed in place.";
     PROCESS_START = Gauge "process_start_time_seconds" []
         "Start of the process in seconds since 1970.";
     PROCESS_CPU = Counter "process_cpu_seconds_total" []

@@ -391,6 +391,7 @@ impl Meters {
         page.single(&metric::DNS_FAILURES, self.dns_failures.value());
         page.single(&metric::LIST_FAILURES, self.list_failures.value());
         page.single(&metric::CERTIFICATE_FAILURES, self.certificate_failures.value());
+        page.single(&metric::FILTER_FAILURES, self.filter_failures.value());
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn answer(respond: &Respond) -> Result<Answer, String> {
 }
 
 /// A file of at most so many bytes that is to be held in memory.
-pub(super) fn file_content(path: &Path, most: usize) -> Result<Vec<u8>, String> {
+fn file_content(path: &Path, most: usize) -> Result<Vec<u8>, String> {
     let bytes = files::read(path)
         .map_err(|error| format!("cannot read the file {}: {}", path.display(), plain(&error)))?;
     if bytes.len() > most {

@@ -21,7 +21,8 @@ mod respond;
 mod rewrite;
 mod security;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sluice_engine::RouteFilters;
@@ -98,11 +99,10 @@ impl Shelf {
         let mut all = Vec::new();
         for filter in &model.filters {
             let before = self.made.get(&filter.name);
-            let element = || format!("filter \"{}\", {}", filter.name, filter.kind.key());
             let when = match filter.when.as_ref().map(condition).transpose() {
                 Ok(when) => when,
                 Err(message) => {
-                    flaws.push(Flaw::new(element(), message));
+                    flaws.push(Flaw::new(element(filter), message));
                     continue;
                 }
             };
@@ -111,22 +111,65 @@ impl Shelf {
                 all.push(Made { when, ..same.clone() });
                 continue;
             }
-            let before = before.map(|before| &before.meter);
-            let name = filter.name.as_str();
-            let files = Files::default();
-            let mut tools = Tools { name, workers: self.workers, before, meter: None, files };
-            match build(&filter.kind, &mut tools) {
-                Ok(built) => all.push(Made {
-                    kind: filter.kind.clone(),
-                    when,
-                    filter: built,
-                    meter: tools.meter.unwrap_or_else(|| Arc::new(FilterMeter::new(1, &[]))),
-                    files: tools.files,
-                }),
-                Err(message) => flaws.push(Flaw::new(element(), message)),
+            match self.make(filter, when) {
+                Ok(made) => all.push(made),
+                Err(message) => flaws.push(Flaw::new(element(filter), message)),
             }
         }
         all
+    }
+
+    /// A filter as its options and files are now. Counts go on under the same name.
+    fn make(
+        &self,
+        filter: &sluice_model::Filter,
+        when: Option<Arc<Condition>>,
+    ) -> Result<Made, String> {
+        let before = self.made.get(&filter.name).map(|before| &before.meter);
+        let name = filter.name.as_str();
+        let files = Files::default();
+        let mut tools = Tools { name, workers: self.workers, before, meter: None, files };
+        let built = build(&filter.kind, &mut tools)?;
+        Ok(Made {
+            kind: filter.kind.clone(),
+            when,
+            filter: built,
+            meter: tools.meter.unwrap_or_else(|| Arc::new(FilterMeter::new(1, &[]))),
+            files: tools.files,
+        })
+    }
+
+    /// The files that the filters in force are made of.
+    pub(crate) fn paths(&self) -> BTreeSet<PathBuf> {
+        self.made.values().flat_map(|made| made.files.paths()).map(Path::to_path_buf).collect()
+    }
+
+    /// The filters in force with those made anew that are made of this file, or of any if none is named, and
+    /// whose files are others now; and the names of these. `None` if there are none. What cannot be made anew
+    /// stays.
+    pub(crate) fn renew(
+        &self,
+        model: &Model,
+        path: Option<&Path>,
+        flaws: &mut Vec<Flaw>,
+    ) -> Option<(Vec<Made>, Vec<String>)> {
+        let (mut all, mut names) = (Vec::new(), Vec::new());
+        for filter in &model.filters {
+            let made = self.made.get(&filter.name)?;
+            let concerned = |path| made.files.paths().any(|known| known == path);
+            let mut chosen = made.clone();
+            if path.is_none_or(concerned) && !made.files.are_unchanged() {
+                match self.make(filter, made.when.clone()) {
+                    Ok(new) => {
+                        names.push(format!("\"{}\"", filter.name));
+                        chosen = new;
+                    }
+                    Err(message) => flaws.push(Flaw::new(element(filter), message)),
+                }
+            }
+            all.push(chosen);
+        }
+        (!names.is_empty()).then_some((all, names))
     }
 
     /// These are in force from now on.
@@ -140,6 +183,11 @@ impl Shelf {
         let meters = self.made.iter();
         meters.map(|(name, made)| (name.clone(), Arc::clone(&made.meter))).collect()
     }
+}
+
+/// How a filter is called in messages.
+fn element(filter: &sluice_model::Filter) -> String {
+    format!("filter \"{}\", {}", filter.name, filter.kind.key())
 }
 
 /// A condition of the model, which has checked it.

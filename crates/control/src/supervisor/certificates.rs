@@ -1,6 +1,7 @@
 //! Files of certificates that change while the program runs.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use sluice_meter::ShownCertificate;
@@ -19,8 +20,9 @@ impl Supervisor {
     pub(super) fn follow_certificates(&mut self) {
         self.keyring.retain(&self.model.listeners);
         let sender = self.sender.clone();
-        let deliver = move || drop(sender.send(crate::event::Event::CertificatesChanged));
-        if let Err(error) = self.keyring.follow(tls_paths(&self.model), deliver) {
+        let deliver =
+            move |_: Option<&Path>| drop(sender.send(crate::event::Event::CertificatesChanged));
+        if let Err(error) = self.certificate_files.follow(tls_paths(&self.model), deliver) {
             self.voice.warn(&format!(
                 "changes of certificates go unnoticed ({}); SIGHUP still reads them",
                 plain(&error)

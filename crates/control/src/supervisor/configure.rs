@@ -118,6 +118,7 @@ impl Supervisor {
         self.status.meters().set_limits(self.limiters.sources());
         self.shelf.take(&self.model, &prepared.filters);
         self.status.meters().set_filters(self.shelf.meters());
+        self.follow_filters();
         let before = std::mem::replace(&mut self.estate, opened.estate);
         self.snapshot = Arc::new(self.assemble(prepared));
         self.look_at_certificates();

@@ -25,6 +25,19 @@ impl Files {
         Ok(bytes)
     }
 
+    /// The content of a file that is no larger than `most` bytes.
+    pub(super) fn small(&mut self, path: &Path, most: usize) -> Result<Vec<u8>, String> {
+        let bytes = self.read(path)?;
+        let fits = bytes.len() <= most;
+        let shown = path.display();
+        fits.then_some(bytes).ok_or_else(|| format!("the file {shown} is larger than {most} bytes"))
+    }
+
+    /// Where they lie.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|(path, _)| path.as_path())
+    }
+
     /// The content of a file of text.
     pub(super) fn text(&mut self, path: &Path) -> Result<String, String> {
         let bytes = self.read(path)?;

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use sluice_expression::{Phase, Template};
 use sluice_filters::{Mock, MockBody, Respond};
 
-use crate::compile::answer::file_content;
-
 use super::{Tools, template};
 
 /// The largest file that is an answer of a filter: it is copied for every request.
@@ -24,7 +22,7 @@ pub(super) fn respond(
     }
     let body = match &options.body {
         sluice_model::MockBody::File(path) => {
-            MockBody::Bytes(Arc::from(file_content(path, LARGEST)?))
+            MockBody::Bytes(Arc::from(tools.files.small(path, LARGEST)?))
         }
         sluice_model::MockBody::Template(text) => {
             let template = template(text, Phase::Request)?;
