@@ -61,7 +61,7 @@ fn listeners_share_a_table_unless_routes_tell_them_apart() {
 fn actions_follow_the_model() {
     let text = "[[listener]]\naddress = \":1\"\n[[route]]\nrespond = \"x\"\n[[route]]\npath = \"/r\"\n\
                 redirect = \"https://{host}{path}\"\n[[route]]\npath = \"/p\"\nproxy = \"h.test:1\"\n\
-                [[route]]\npath = \"/h\"\nhealth = true\n";
+                [[route]]\npath = \"/h\"\nhealth = true\n[[route]]\npath = \"/f\"\nfiles = \"/\"\n";
     let model = model(text);
     let actions = prepared(&model).actions;
     let kinds: Vec<&str> = actions
@@ -71,10 +71,11 @@ fn actions_follow_the_model() {
             PreparedAction::Redirect(_) => "redirect",
             PreparedAction::Proxy(0) => "proxy",
             PreparedAction::Proxy(_) => "another upstream",
+            PreparedAction::Handle(_) => "files",
             PreparedAction::Health => "health",
         })
         .collect();
-    assert_eq!(kinds, ["respond", "redirect", "proxy", "health"]);
+    assert_eq!(kinds, ["respond", "redirect", "proxy", "health", "files"]);
     let upstreams: Vec<Cow<'_, Upstream>> = model.upstreams.iter().map(Cow::Borrowed).collect();
     let names: Vec<String> = questions(&upstreams).iter().map(ToString::to_string).collect();
     assert_eq!(names, ["h.test"]);

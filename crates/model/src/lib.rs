@@ -10,6 +10,7 @@ mod duration;
 mod environment;
 mod expression;
 mod fields;
+mod files;
 mod filter;
 mod header;
 mod listener;
@@ -43,6 +44,7 @@ mod yaml;
 pub use address::{Address, ServerAddress};
 pub use calls::{Calls, WebCalls};
 pub use expression::Expression;
+pub use files::{FileCache, Files, Precompressed};
 pub use filter::{
     AcceptedIds, AuthBody, AuthCache, AuthProtocol, BandwidthLimit, BasicAuth, BodyPattern,
     BodyReplace, BodyRule, Canary, CanaryCookie, CanaryRamp, CanaryRollback, CanaryRule,

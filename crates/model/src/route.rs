@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use crate::address::parse_network;
 use crate::calls::{CALLS, Calls, read_calls};
 use crate::fields::Fields;
+use crate::files::{FILES, Files, read_files};
 use crate::filter::{FILTER, Filters};
 use crate::header::{is_token, parse_field_name, parse_method};
 use crate::listener::Listener;
@@ -71,6 +72,8 @@ pub enum Action {
     Redirect(Redirect),
     /// The response of an upstream.
     Proxy(Proxy),
+    /// A file, as a response.
+    Files(Box<Files>),
     /// Says whether the gateway is well.
     Health,
 }
@@ -96,7 +99,7 @@ pub enum Proof {
 const MOST_FILTERS: usize = 64;
 
 /// The keys that say what is done; a route has exactly one.
-const ACTIONS: [&str; 4] = ["respond", "redirect", "proxy", "health"];
+const ACTIONS: [&str; 5] = ["respond", "redirect", "proxy", "files", "health"];
 
 pub(crate) static ROUTE: Section = Section {
     name: "route",
@@ -207,6 +210,12 @@ pub(crate) static ROUTE: Section = Section {
             preset: Preset::Absent("another action"),
             doc: "Action: passes the request on to an upstream, by its name or directly by the \
                   address of one server: `\"http://127.0.0.1:9001\"`.",
+        },
+        Key {
+            name: "files",
+            kind: Kind::Short("folder", &FILES),
+            preset: Preset::Absent("another action"),
+            doc: "Action: answers from the files of a folder.",
         },
         Key {
             name: "mirror",
@@ -416,6 +425,10 @@ fn read_action(fields: &Fields<'_, '_>, roster: &mut Roster) -> Option<Action> {
     match entry.key.as_str() {
         "respond" => read_respond(&entry.node, entry.span, report).map(Action::Respond),
         "redirect" => read_redirect(&entry.node, entry.span, report).map(Action::Redirect),
+        "files" => {
+            let files = read_files(&entry.node, entry.span, report)?;
+            Some(Action::Files(Box::new(files)))
+        }
         "proxy" => {
             let upstream = roster.find(fields.text("proxy")?, report)?;
             Some(Action::Proxy(Proxy { upstream }))

@@ -23,6 +23,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("filter", &["message", "net", "expression"]),
     // What filters decide; they ask no socket and no clock: the gateway lends them what they need.
     ("filters", &["message", "meter", "coding", "expression", "filter"]),
+    // Answers from files: what is asked of the disk is in net.
+    ("files", &["message", "meter", "net", "filter"]),
     ("engine", &["message", "meter", "net", "wire", "route", "conn", "upstream", "filter"]),
     (
         "control",
@@ -39,6 +41,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "expression",
             "filter",
             "filters",
+            "files",
             "engine",
         ],
     ),

@@ -29,7 +29,7 @@ use sluice_engine::RouteFilters;
 use sluice_expression::{Condition, Phase, Scope, Template};
 use sluice_filter::{Chain, Filter, Link};
 use sluice_meter::FilterMeter;
-use sluice_model::{Expression, FilterKind, Model, Route};
+use sluice_model::{Action, Expression, FilterKind, Model, Route};
 use sluice_route::Captures;
 
 use self::files::Files;
@@ -91,6 +91,11 @@ impl Shelf {
     /// Nothing yet, for so many workers.
     pub(crate) const fn new(workers: usize) -> Self {
         Self { workers, made: BTreeMap::new() }
+    }
+
+    /// How many workers there are.
+    pub(super) const fn workers(&self) -> usize {
+        self.workers
     }
 
     /// The filters of a model, in its order. Those that are the same as before are the same objects: what
@@ -244,6 +249,11 @@ pub(crate) fn route_filters(route: &Route, made: &[Made]) -> Option<RouteFilters
     let chosen = route.filters.iter().filter_map(|&at| made.get(at));
     let link = |made: &Made| Link { filter: Arc::clone(&made.filter), when: made.when.clone() };
     let links = chosen.map(link);
-    let chain = Chain::new(&links.collect::<Vec<_>>())?;
+    let chain = Chain::new(&links.collect::<Vec<_>>());
+    // What answers by itself is asked in the way of filters.
+    let chain = match route.action {
+        Action::Files(_) => chain.unwrap_or_default(),
+        _ => chain?,
+    };
     Some(RouteFilters { chain, captures: Captures::of(&path_spec(&route.path)) })
 }

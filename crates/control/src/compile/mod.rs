@@ -3,6 +3,7 @@
 mod answer;
 mod balance;
 mod cluster;
+mod files;
 mod filter;
 mod health;
 mod listener;
@@ -14,9 +15,10 @@ mod tls;
 use std::sync::Arc;
 
 use sluice_engine::{Answer, Redirect};
+use sluice_filter::Filter;
 use sluice_meter::AccessFormat;
 use sluice_model::{AccessLog, Action, Log, Model};
-use sluice_net::files;
+use sluice_net::files as system;
 
 use crate::flaw::Flaw;
 
@@ -52,6 +54,7 @@ pub(crate) enum PreparedAction {
     Respond(Answer),
     Redirect(Redirect),
     Proxy(usize),
+    Handle(Arc<dyn Filter>),
     Health,
 }
 
@@ -61,9 +64,18 @@ pub(crate) fn prepare(model: &Model, shelf: &Shelf) -> Result<Prepared, Vec<Flaw
     let mut flaws = Vec::new();
     let mut actions = Vec::new();
     for route in &model.routes {
-        match prepare_action(&route.action) {
+        match prepare_action(&route.action, shelf.workers()) {
             Ok(action) => actions.push(action),
-            Err(message) => flaws.push(Flaw::new(route_element(&route.name), message)),
+            Err(message) => {
+                let flaw = Flaw::new(route_element(&route.name), message);
+                flaws.push(match &route.action {
+                    Action::Files(_) => flaw.with_help(
+                        "create the folder, or write in `root` where the files are; we have to be \
+                         allowed to enter it",
+                    ),
+                    _ => flaw,
+                });
+            }
         }
     }
     let tables = table::prepare_tables(model, &mut flaws);
@@ -77,13 +89,14 @@ pub(crate) fn prepare(model: &Model, shelf: &Shelf) -> Result<Prepared, Vec<Flaw
     }
 }
 
-fn prepare_action(action: &Action) -> Result<PreparedAction, String> {
+fn prepare_action(action: &Action, workers: usize) -> Result<PreparedAction, String> {
     match action {
         Action::Respond(respond) => answer::answer(respond).map(PreparedAction::Respond),
         Action::Redirect(redirect) => Redirect::parse(redirect.status, &redirect.to)
             .map(PreparedAction::Redirect)
             .map_err(|problem| format!("redirect: {}", problem.0)),
         Action::Proxy(proxy) => Ok(PreparedAction::Proxy(proxy.upstream)),
+        Action::Files(wanted) => files::files(wanted, workers).map(PreparedAction::Handle),
         Action::Health => Ok(PreparedAction::Health),
     }
 }
@@ -102,8 +115,8 @@ fn prepare_access(log: &Log, flaws: &mut Vec<Flaw>) -> Option<Arc<AccessFormat>>
         },
     };
     if let Some(file) = &log.file {
-        let directory = files::directory_of(file);
-        if !files::is_directory(&directory) {
+        let directory = system::directory_of(file);
+        if !system::is_directory(&directory) {
             let message = format!("there is no directory {}", directory.display());
             flaws.push(Flaw::new("log.file", message).with_help("create it before the start"));
         }

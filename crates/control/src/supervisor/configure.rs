@@ -182,6 +182,7 @@ impl Supervisor {
             PreparedAction::Respond(answer) => Action::Respond(answer),
             PreparedAction::Redirect(redirect) => Action::Redirect(redirect),
             PreparedAction::Proxy(upstream) => Action::Proxy(upstream),
+            PreparedAction::Handle(handler) => Action::Handle(handler),
             PreparedAction::Health => Action::Report(Arc::new(HealthReport {
                 status: Arc::clone(&self.status),
                 generation,

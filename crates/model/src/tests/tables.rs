@@ -37,7 +37,8 @@ const EVERYTHING: &str = "
                   proxy_protocol = { from = '::1' } }]
     upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {}, tls = {}, protocol = 'negotiate' }
     route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
-             { path = '/b', proxy = 'a', filters = [], concurrency = { adaptive = {} } }, { path = '/c', health = true }]";
+             { path = '/b', proxy = 'a', filters = [], concurrency = { adaptive = {} } }, { path = '/c', health = true },
+             { path = '/d', files = { root = 'r', cache = {} } }]";
 
 #[test]
 fn the_reader_asks_for_every_key() {
@@ -249,6 +250,8 @@ fn every_unknown_key_is_refused_everywhere() {
         "route = [{ proxy = 'h:1', grpc.zzzzzzz = 1 }]",
         "route = [{ health = true, zzzzzzz = 1 }]",
         "route = [{ respond.zzzzzzz = 1 }]",
+        "route = [{ files = { root = 'r', zzzzzzz = 1 } }]",
+        "route = [{ files = { root = 'r', cache.zzzzzzz = 1 } }]",
         "route = [{ redirect = { to = '/', zzzzzzz = 1 } }]",
         "filter.a = { guard = {}, zzzzzzz = 1 }",
     ];
