@@ -282,7 +282,7 @@ fn of_checks() {
 #[test]
 fn of_routes() {
     let rows = [
-        ("", "4:1 this route does nothing .. respond, redirect, proxy, health"),
+        ("", "4:1 this route does nothing .. respond, redirect, proxy, files, health"),
         ("respond = \"a\"\nproxy = \"h:1\"", "6:1 has `respond` and `proxy`"),
         ("health = false", "5:10 `health = false` is no action"),
         ("health = 1", "5:10 `health` is true or false"),
@@ -310,6 +310,29 @@ fn of_routes() {
         ("redirect = \"/a\\r\\nb\"", "5:12 must not hold blanks or line breaks"),
         ("redirect = \"https://{hst}/\"", "5:12 {hst} is not known .. did you mean \"host\"?"),
         ("redirect = \"https://{host\"", "5:12 the braces in the target do not close"),
+        ("files = {}", "5:1 `root` is missing"),
+        ("files = \"\"", "5:9 \"\" is not the path of a file"),
+        ("files = { root = \"/w\", try = [] }", "5:30 the list `try` is empty"),
+        ("files = { root = \"/w\", try = \"{file}\" }", "5:30 not known .. is {path}"),
+        (
+            "files = { root = \"/w\", try = [\"=404\", \"{path}\"] }",
+            "5:31 nothing is tried after a status",
+        ),
+        ("files = { root = \"/w\", try = \"=200\" }", "5:30 is not a status from 400 to 599"),
+        ("files = { root = \"/w\", try = \"/../x\" }", "5:30 is no path beneath the root"),
+        ("files = { root = \"/w\", strip_prefix = \"a\" }", "5:39 does not begin with a slash"),
+        ("files = { root = \"/w\", index = \"a/b\" }", "5:32 \"a/b\" is not the name of a file"),
+        (
+            "files = { root = \"/w\", types = { \"a.b\" = \"x/y\" } }",
+            "5:34 \"a.b\" is not an extension",
+        ),
+        ("files = { root = \"/w\", types = { a = \"x\" } }", "5:38 \"x\" is not a media type"),
+        ("files = { root = \"/w\", download = \"a/*\" }", "5:35 could never match"),
+        ("files = { root = \"/w\", precompressed = \"brotli\" }", "5:40 no encoding \"brotli\""),
+        (
+            "files = { root = \"/w\", cache_control = { \"*\" = \"a\\r\\nb\" } }",
+            "5:48 a header value must not",
+        ),
         ("health = true\npath = \"api\"", "6:8 does not begin with / .. write \"/api\""),
         ("health = true\npath = \"*\"", "6:8 does not begin with / .. \"/*\" for every path"),
         ("health = true\npath = \"/a*\"", "6:8 has a * .. \"/api/*\""),
