@@ -244,7 +244,7 @@ fn parts(gateway: &Sluice, path: &str, all: &[u8]) {
              content-range: bytes {}-{}/{size}\r\n\r\n{}",
             range.start,
             range.end - 1,
-            text(range)
+            text(range.clone())
         );
     }
     expected += &format!("\r\n--{boundary}--\r\n");
