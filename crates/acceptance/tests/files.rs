@@ -195,7 +195,7 @@ fn conditions_and_ranges_are_those_of_the_standard() {
             }
         }
         let size = all.len();
-        let rows: [(&str, &[&str], u16, &[u8], String); 9] = [
+        let rows: [Part<'_>; 9] = [
             ("0-9", &[], 206, &all[..10], format!("bytes 0-9/{size}")),
             ("10-19", &[], 206, &all[10..20], format!("bytes 10-19/{size}")),
             ("990-", &[], 206, &all[990..], format!("bytes 990-{}/{size}", size - 1)),
@@ -228,6 +228,9 @@ fn conditions_and_ranges_are_those_of_the_standard() {
     }
     gateway.stop();
 }
+
+/// A range, options of curl, and what they come to: status, content, `Content-Range`.
+type Part<'p> = (&'p str, &'p [&'p str], u16, &'p [u8], String);
 
 /// Several parts in one answer.
 fn parts(gateway: &Sluice, path: &str, all: &[u8]) {
