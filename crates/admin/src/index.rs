@@ -11,6 +11,8 @@ pub(crate) fn index(status: &Status) -> ReportAnswer {
     for (path, meaning, _) in crate::SWITCHES {
         rows.push_str(&format!("<li>POST {path} {meaning}</li>\n"));
     }
+    let (path, meaning) = crate::PURGE;
+    rows.push_str(&format!("<li>POST {path} {meaning}</li>\n"));
     let shown = status.shown();
     for listener in shown.iter().flat_map(|shown| &shown.listeners) {
         let (name, url) = (escape(&listener.name), escape(&listener.url));

@@ -10,6 +10,7 @@ mod index;
 mod json;
 mod metrics;
 mod probes;
+mod purge;
 mod upstreams;
 
 use std::sync::Arc;
@@ -19,12 +20,16 @@ use sluice_engine::{Report, ReportAnswer};
 use sluice_message::RequestHead;
 
 use drain::Switch;
+use purge::Purge;
 
 /// All pages, for [`sluice_control::Launch`].
 #[must_use]
 pub fn pages(status: &Arc<Status>) -> Vec<AdminPage> {
     let pages = PAGES.iter().map(|(path, _, answer)| page(path, status, *answer));
-    pages.chain(SWITCHES.iter().map(|(path, _, service)| switch(path, status, *service))).collect()
+    let switches = SWITCHES.iter().map(|(path, _, service)| switch(path, status, *service));
+    let purge = Arc::new(Purge { status: Arc::clone(status) });
+    let (path, _) = PURGE;
+    pages.chain(switches).chain([AdminPage { method: "POST", path, report: purge }]).collect()
 }
 
 /// What a page says about the state of the program.
@@ -53,6 +58,12 @@ const SWITCHES: [(&str, &str, Service); 2] = [
         Service::Restore,
     ),
 ];
+
+/// The page that has a cache forget something, and what it is for.
+const PURGE: (&str, &str) = (
+    "/caches/{name}/purge",
+    "answers of a cache go: ?url=, ?prefix=, ?tag= or ?all; with &amp;soft they are confirmed first",
+);
 
 struct Page {
     status: Arc<Status>,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use sluice_meter::{Meters, PerWorker, ServerMeter, UpstreamMeter};
+use sluice_meter::{Meters, PerWorker, PurgeTarget, ServerMeter, Thoroughness, UpstreamMeter};
 use sluice_net::LogCounts;
 use sluice_upstream::ServerState;
 
@@ -107,6 +107,23 @@ impl Status {
             shown: Mutex::default(),
             voice: OnceLock::new(),
         })
+    }
+
+    /// Has the cache of this name forget something, and tells how many answers that hit.
+    ///
+    /// # Errors
+    /// The names of the caches that there are, if this is none of them.
+    pub fn purge(
+        &self,
+        name: &str,
+        target: PurgeTarget<'_>,
+        thoroughness: Thoroughness,
+    ) -> Result<usize, Vec<String>> {
+        let mut caches = self.meters.caches();
+        let Some(found) = caches.remove(name) else { return Err(caches.into_keys().collect()) };
+        let hits = found.iter().map(|cache| cache.purge(target, thoroughness)).sum();
+        self.say(&format!("cache {name}: {hits} answers purged"));
+        Ok(hits)
     }
 
     /// What is done from here on is said by this voice.

@@ -91,7 +91,13 @@ async fn deliver(
         cluster.keep(&server, stream);
     }
     let response = &spare.response;
-    Ok(Fetched { status: response.status, fields: response.fields.clone(), body, trailers })
+    Ok(Fetched {
+        status: response.status,
+        fields: response.fields.clone(),
+        body,
+        length: response.body,
+        trailers,
+    })
 }
 
 /// The head of the request, as a decoder would have made it.

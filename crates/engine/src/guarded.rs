@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::task::Waker;
 
 use sluice_filter::{Broken, Pipeline};
 use sluice_message::{FaultKind, Fields};
@@ -41,6 +42,11 @@ impl Guarded {
         out: &mut Vec<u8>,
     ) -> Result<(), FaultKind> {
         self.call(|pipeline| pipeline.end(trailers, out))
+    }
+
+    /// See [`Pipeline::is_awaited`].
+    pub(crate) fn is_awaited(&self, waker: &Waker) -> bool {
+        self.pipeline.as_ref().is_some_and(|pipeline| pipeline.is_awaited(waker))
     }
 
     fn call(

@@ -9,17 +9,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use sluice_filter::{
-    Certificate, Elsewhere, Encryption, Fetch, Fetching, Gateway, Level as Loudness, Local,
+    Certificate, Elsewhere, Encryption, Fetch, Fetching, Gateway, Level as Loudness, Local, Notes,
 };
+use sluice_message::{FieldId, RequestHead};
 use sluice_net::tls::Handshake;
-use sluice_net::{Deadline, now, offload, unix_ms};
+use sluice_net::{Deadline, now, offload, spawn, unix_ms};
 
-use crate::Route;
 use crate::answer::Level;
 use crate::connection::Connection;
 use crate::fetch::fetch;
+use crate::forward::continue_introduction;
 use crate::local::{Scope, Worker};
 use crate::snapshot::RouteFilters;
+use crate::{Action, Route};
 
 /// For one exchange.
 pub(crate) struct Lent<'e> {
@@ -117,6 +119,54 @@ impl Gateway for Lent<'_> {
     fn fetch(&self, request: Fetch) -> Fetching {
         let cluster = self.scope.view.clusters.get(request.cluster).map(Rc::clone);
         Box::pin(fetch(Rc::clone(&self.connection.worker), cluster, request))
+    }
+
+    fn ask_beside(
+        &self,
+        request: &RequestHead,
+        notes: &Notes,
+        (timeout, limit): (Duration, usize),
+    ) -> Option<Fetching> {
+        let Action::Proxy(cluster) = self.route.action else { return None };
+        if !self.filters.chain.is_last(notes) {
+            return None;
+        }
+        let cluster = self.scope.view.clusters.get(notes.target().unwrap_or(cluster))?;
+        let mut head = RequestHead::new();
+        head.copy_from(request);
+        let trusted = &self.scope.view.snapshot.trusted_proxies;
+        let peer = self.connection.peer;
+        let introduced = match trusted.contains(peer) {
+            true => continue_introduction(&mut head, peer, self.connection.scheme()),
+            false => self.connection.introduce(&mut head),
+        };
+        introduced.ok()?;
+        let mut fields = head.fields.clone();
+        fields.remove_all(|id| {
+            id.is_hop_by_hop()
+                || matches!(id, FieldId::Host | FieldId::ContentLength | FieldId::Expect)
+        });
+        let host = cluster.settings().host.as_deref().unwrap_or(head.authority());
+        let fetch = Fetch {
+            cluster: 0,
+            method: head.method_text().to_vec(),
+            target: head.target().to_vec(),
+            host: host.to_vec(),
+            fields: fields.compact().ok()?,
+            body: Vec::new(),
+            timeout,
+            limit,
+            client: peer,
+        };
+        Some(Box::pin(self::fetch(
+            Rc::clone(&self.connection.worker),
+            Some(Rc::clone(cluster)),
+            fetch,
+        )))
+    }
+
+    fn spawn(&self, task: Local<()>) {
+        spawn(task);
     }
 
     fn sleep(&self, duration: Duration) -> Local<()> {

@@ -210,6 +210,7 @@ impl<'e> Exchange<'e, '_> {
             // An origin that has nothing to say for now may go on like that for hours. What a stream is
             // given up for it says itself; a client that still sends is heard of by its content.
             if (upload.is_done() || !downstream.is_own())
+                && !rewriting.as_ref().is_some_and(|rewriting| rewriting.is_awaited(cx))
                 && let Poll::Ready(gone) = downstream.poll_gone(cx)
             {
                 return Poll::Ready(Err(gone));

@@ -101,6 +101,8 @@ pub struct Chain {
     /// The bits of all that are judged there.
     judged: u64,
     conditional: Conditional,
+    /// The bits of all that take part in anything.
+    all: u64,
     request_body: Box<[Stage]>,
     response_head: Box<[Stage]>,
     response_body: Box<[Stage]>,
@@ -130,6 +132,7 @@ impl Chain {
             request_head,
             judged,
             conditional,
+            all: 0,
             request_body: towards_origin(Phase::RequestBody),
             response_head: towards_client(Phase::ResponseHead),
             response_body: towards_client(Phase::ResponseBody),
@@ -141,9 +144,19 @@ impl Chain {
             .iter()
             .filter(|stage| stage.filter.as_ref().is_some_and(|filter| filter.alters_content()));
         let altering = altering.fold(0, |bits, stage| bits | stage.bit);
-        let chain = Self { altering, ..chain };
+        let lists = [&chain.request_head, &chain.request_body, &chain.response_head];
+        let lists = lists.into_iter().chain([&chain.response_body, &chain.done]);
+        let all = lists.flatten().fold(0, |all, stage| all | stage.bit);
+        let chain = Self { altering, all, ..chain };
         let idle = links.iter().all(|link| link.filter.phases() == Phases::NONE);
         (!idle && links.len() <= LONGEST).then_some(chain)
+    }
+
+    /// Whether nobody comes behind the filter that is being asked about the head of a request.
+    #[must_use]
+    pub const fn is_last(&self, notes: &Notes) -> bool {
+        // The bits of those that were asked or judged so far; the latest has the highest.
+        notes.judged.leading_zeros() <= self.all.leading_zeros()
     }
 
     /// Shows the head of a request to its filters.

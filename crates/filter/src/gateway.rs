@@ -9,7 +9,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sluice_message::{FaultKind, Fields};
+use sluice_message::{BodyLength, FaultKind, Fields, RequestHead};
+
+use crate::Notes;
 
 /// How loud a line of a filter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +91,8 @@ pub struct Fetched {
     pub fields: Fields,
     /// Content.
     pub body: Vec<u8>,
+    /// How its end was known.
+    pub length: BodyLength,
     /// Field lines that came behind the content.
     pub trailers: Option<Fields>,
 }
@@ -149,6 +153,22 @@ pub trait Gateway {
     fn log(&self, level: Level, line: fmt::Arguments<'_>);
     /// Makes a request.
     fn fetch(&self, fetch: Fetch) -> Fetching;
+    /// Asks for what a request asks for as it is now, beside its exchange: the upstream of its route, within so much
+    /// time and so many bytes of content. `None` where the route has no upstream, and where filters behind the
+    /// one that asks would have to see the request or its answer.
+    fn ask_beside(
+        &self,
+        request: &RequestHead,
+        notes: &Notes,
+        limits: (Duration, usize),
+    ) -> Option<Fetching> {
+        let _ = (request, notes, limits);
+        None
+    }
+    /// Has something done on this worker, however the request goes on.
+    fn spawn(&self, task: Local<()>) {
+        drop(task);
+    }
     /// Ends after so long.
     fn sleep(&self, duration: Duration) -> Local<()>;
     /// Has something done elsewhere that would hold the worker up, such as hashing a password. Yields `false`

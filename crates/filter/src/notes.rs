@@ -1,5 +1,6 @@
 //! What filters leave for each other, for templates and for the log, within one exchange.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub struct Notes {
     others: Vec<(Arc<str>, Vec<u8>)>,
     /// What filters keep for themselves.
     numbers: Vec<(Owner, [u32; 4])>,
+    /// The same, where numbers do not do.
+    things: Vec<(Owner, Box<dyn Any>)>,
     /// What is free when all is over.
     held: Vec<(Arc<dyn Held>, u64)>,
     /// A bit for each filter of the chain whose condition was judged.
@@ -202,6 +205,20 @@ impl Notes {
         }
     }
 
+    /// Keeps a thing of a filter until it is taken or the exchange is over, in whatever way: it is dropped then.
+    pub fn leave(&mut self, owner: Owner, thing: Box<dyn Any>) {
+        self.used = true;
+        self.things.retain(|(known, _)| *known != owner);
+        self.things.push((owner, thing));
+    }
+
+    /// The thing that a filter left, if it is of this type.
+    #[must_use]
+    pub fn left<T: 'static>(&mut self, owner: Owner) -> Option<&mut T> {
+        let (_, thing) = self.things.iter_mut().find(|(known, _)| *known == owner)?;
+        thing.downcast_mut()
+    }
+
     /// Keeps this until the exchange is over, whether that is answered, broken off or dropped.
     pub fn hold(&mut self, held: Arc<dyn Held>, token: u64) {
         self.used = true;
@@ -212,19 +229,20 @@ impl Notes {
     #[must_use]
     #[inline]
     pub fn holds(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || !self.things.is_empty()
     }
 
     /// The exchange is over.
     #[inline]
     pub fn release(&mut self) {
-        if !self.held.is_empty() {
+        if self.holds() {
             self.release_all();
         }
     }
 
     #[cold]
     fn release_all(&mut self) {
+        self.things.clear();
         for (held, token) in self.held.drain(..) {
             held.release(token);
         }
@@ -272,6 +290,24 @@ mod tests {
         notes.hold(Arc::<Sum>::clone(&sum), 100);
         drop(notes);
         assert_eq!(released(), 113);
+    }
+
+    #[test]
+    fn things_are_dropped_when_all_is_over() {
+        let (one, two) = (Owner::new(), Owner::new());
+        let thing = Arc::new(());
+        let mut notes = Notes::default();
+        notes.leave(one, Box::new(Arc::clone(&thing)));
+        notes.leave(two, Box::new(7_u32));
+        assert_eq!(notes.left::<u32>(two), Some(&mut 7));
+        assert!(notes.left::<u32>(one).is_none() && notes.left::<Arc<()>>(one).is_some());
+        notes.restart();
+        assert!(notes.holds() && Arc::strong_count(&thing) == 2);
+        notes.release();
+        assert!(!notes.holds() && Arc::strong_count(&thing) == 1);
+        notes.leave(one, Box::new(Arc::clone(&thing)));
+        notes.leave(one, Box::new(8_u32));
+        assert_eq!(Arc::strong_count(&thing), 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Content that is changed while it passes.
 
 use std::fmt::Debug;
+use std::task::Waker;
 
 use sluice_message::{FaultKind, Fields, Syntax};
 
@@ -15,6 +16,18 @@ pub trait Transform: Debug {
     /// # Errors
     /// [`Broken`]; no more is asked of it then.
     fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Broken>;
+
+    /// Whether content passes as it is, so that its length stays what it was. Asked once, before the first piece.
+    fn keeps_content(&self) -> bool {
+        false
+    }
+
+    /// Whether somebody else waits for what passes: it is read on then even if the client takes nothing more, or
+    /// is gone. The waker is woken when somebody begins to wait.
+    fn is_awaited(&self, waker: &Waker) -> bool {
+        let _ = waker;
+        false
+    }
 
     /// No more is at hand for now. What can be passed on without knowing what follows is to be.
     fn flush(&mut self, out: &mut Vec<u8>) {
@@ -52,6 +65,18 @@ impl Pipeline {
     #[must_use]
     pub const fn new(transforms: Vec<Box<dyn Transform>>) -> Self {
         Self { transforms, buffers: [Vec::new(), Vec::new()] }
+    }
+
+    /// Whether content passes all of them as it is.
+    #[must_use]
+    pub fn keeps_content(&self) -> bool {
+        self.transforms.iter().all(|transform| transform.keeps_content())
+    }
+
+    /// Whether somebody else waits for what passes; the waker is woken when somebody begins to.
+    #[must_use]
+    pub fn is_awaited(&self, waker: &Waker) -> bool {
+        self.transforms.iter().any(|transform| transform.is_awaited(waker))
     }
 
     /// The same with one more behind the others.

@@ -122,6 +122,30 @@ impl Fields {
         self.lines.extend_from_slice(&other.lines);
     }
 
+    /// A copy with room for so many bytes and a few lines more, made at once.
+    #[must_use]
+    #[inline]
+    pub fn with_room(&self, bytes: usize) -> Self {
+        let mut copy = Self {
+            bytes: Vec::with_capacity(self.bytes.len() + bytes),
+            lines: Vec::with_capacity(self.lines.len() + 4),
+        };
+        copy.copy_from(self);
+        copy
+    }
+
+    /// A copy without the bytes of lines that were taken out, and of what stood before the lines.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`], which cannot be where all of this fits.
+    pub fn compact(&self) -> Result<Self, SpaceExhausted> {
+        let mut copy = Self::new();
+        for (name, value) in self.iter() {
+            copy.push(name, value)?;
+        }
+        Ok(copy)
+    }
+
     /// For decoders: sets the bytes that the lines already in the table point into.
     #[inline]
     pub fn set_bytes(&mut self, bytes: &[u8]) {

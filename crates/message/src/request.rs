@@ -170,6 +170,16 @@ impl RequestHead {
         Ok(())
     }
 
+    /// Asks by another method, given as it is sent.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if it does not fit.
+    pub fn set_method(&mut self, method: &[u8]) -> Result<(), SpaceExhausted> {
+        self.method_text = self.fields.append(method)?;
+        self.method = Method::of(method);
+        Ok(())
+    }
+
     /// Asks another host: `Host` says so too (RFC 9112, 3.2). The authority has to be valid.
     ///
     /// # Errors

@@ -1,8 +1,9 @@
 //! What is counted for a filter.
 
-use std::sync::{Arc, OnceLock};
+use std::any::Any;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use crate::{Counter, Histogram, PerWorker, VariantMeter};
+use crate::{CacheReading, CacheSource, Counter, Histogram, PerWorker, VariantMeter};
 
 /// A filter tells no more outcomes apart than this.
 pub const MOST_OUTCOMES: usize = 16;
@@ -21,6 +22,8 @@ pub struct FilterMeter {
     counts: PerWorker<Counts>,
     workers: usize,
     variants: OnceLock<Arc<VariantMeter>>,
+    /// Those that are in use: more than one while a reload is under way.
+    caches: Mutex<Vec<Weak<dyn CacheSource>>>,
 }
 
 impl FilterMeter {
@@ -28,7 +31,13 @@ impl FilterMeter {
     #[must_use]
     pub fn new(workers: usize, outcomes: &[&str]) -> Self {
         let outcomes = outcomes.iter().take(MOST_OUTCOMES).map(|name| (*name).into()).collect();
-        Self { outcomes, counts: PerWorker::new(workers), workers, variants: OnceLock::new() }
+        Self {
+            outcomes,
+            counts: PerWorker::new(workers),
+            workers,
+            variants: OnceLock::new(),
+            caches: Mutex::default(),
+        }
     }
 
     /// Whether it tells these outcomes apart.
@@ -54,6 +63,37 @@ impl FilterMeter {
     pub fn variants(&self, names: &[&str]) -> Arc<VariantMeter> {
         let new = || Arc::new(VariantMeter::new(self.workers, names));
         Arc::clone(self.variants.get_or_init(new))
+    }
+
+    /// The filter keeps answers here, as long as this is there.
+    pub fn watch(&self, cache: Weak<dyn CacheSource>) {
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        caches.retain(|cache| cache.strong_count() > 0);
+        caches.push(cache);
+    }
+
+    /// The caches that the filter keeps answers in, if it does.
+    #[must_use]
+    pub fn caches(&self) -> Vec<Arc<dyn CacheSource>> {
+        let caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        caches.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Those of them that are of this type.
+    #[must_use]
+    pub fn caches_of<T: CacheSource>(&self) -> Vec<Arc<T>> {
+        let any = |cache: Arc<dyn CacheSource>| -> Arc<dyn Any + Send + Sync> { cache };
+        self.caches().into_iter().filter_map(|cache| any(cache).downcast().ok()).collect()
+    }
+
+    /// How its caches are doing together.
+    pub(crate) fn known_caches(&self) -> Option<CacheReading> {
+        self.caches().iter().map(|cache| cache.reading()).reduce(|one, other| CacheReading {
+            entries: one.entries + other.entries,
+            bytes: one.bytes + other.bytes,
+            budget: one.budget + other.budget,
+            evictions: one.evictions + other.evictions,
+        })
     }
 
     /// The variants it chooses between, if it does.

@@ -3,6 +3,7 @@
 //! No clock, file or socket is touched here: times are arguments, text is appended to buffers.
 
 mod access;
+mod cache;
 mod concurrency;
 mod counter;
 mod date;
@@ -24,6 +25,7 @@ mod worker;
 pub use access::{
     AccessFormat, AccessRecord, ClientRecord, TemplateError, TemplateProblem, TlsRecord, VARIABLES,
 };
+pub use cache::{CacheReading, CacheSource, PurgeTarget, Thoroughness};
 pub use concurrency::{ConcurrencyReading, ConcurrencySource};
 pub use counter::{Counter, Gauge, Level, Tally};
 pub use date::http_date;

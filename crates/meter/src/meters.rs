@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::{
-    ConcurrencySource, FaultMeter, FilterMeter, Gauge, ListenerMeter, PerWorker, RouteMeter,
-    ServerMeter, Tally, UpstreamMeter, WorkerMeter,
+    CacheSource, ConcurrencySource, FaultMeter, FilterMeter, Gauge, ListenerMeter, PerWorker,
+    RouteMeter, ServerMeter, Tally, UpstreamMeter, WorkerMeter,
 };
 
 /// Meters by name; sorted, so that the metrics page has the same order every time.
@@ -153,6 +153,14 @@ impl Meters {
     /// These are the limits of concurrency from now on, by the route they are for.
     pub fn set_limits(&self, limits: BTreeMap<String, Arc<dyn ConcurrencySource>>) {
         *locked(&self.limits) = limits;
+    }
+
+    /// The caches that filters keep answers in, by the name of the filter.
+    #[must_use]
+    pub fn caches(&self) -> BTreeMap<String, Vec<Arc<dyn CacheSource>>> {
+        let filters = locked(&self.filters);
+        let caches = filters.iter().map(|(name, meter)| (name.clone(), meter.caches()));
+        caches.filter(|(_, caches)| !caches.is_empty()).collect()
     }
 
     /// These are the filters from now on, by name.

@@ -92,6 +92,14 @@ metrics! {
         "What came of asking a filter; the page of each kind says which outcomes it has. An outcome appears with its first time.";
     FILTER_WAIT = Histogram "sluice_filter_wait_seconds" ["filter"]
         "How long a filter waited: for the answer of whom it asks, or with bytes until the bandwidth allowed them.";
+    CACHE_ENTRIES = Gauge "sluice_cache_entries" ["filter"]
+        "Answers that a cache keeps.";
+    CACHE_BYTES = Gauge "sluice_cache_bytes" ["filter"]
+        "Bytes that they take, heads and tables included, with answers that are on their way into it.";
+    CACHE_BUDGET = Gauge "sluice_cache_budget_bytes" ["filter"]
+        "Bytes that there may be.";
+    CACHE_EVICTIONS = Counter "sluice_cache_evictions_total" ["filter"]
+        "Answers that went because others needed their place.";
     VARIANT_REQUESTS = Counter "sluice_variant_requests_total" ["filter", "variant"]
         "Requests that were over, by the variant that the canary filter chose for them.";
     VARIANT_ERRORS = Counter "sluice_variant_errors_total" ["filter", "variant"]

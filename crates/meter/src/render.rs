@@ -13,10 +13,10 @@ use crate::meters::locked;
 use crate::metric::{self, Metric};
 use crate::route::CLASSES;
 use crate::{
-    ClassCounters, ConcurrencyReading, Counter, GrpcCounters, HANDSHAKE_REASONS, HTTP2_REASONS,
-    HandshakeMeter, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter, ServerMeter,
-    ShownCertificate, TLS_VERSIONS, TunnelMeter, UpstreamMeter, VariantMeter, VariantTotals,
-    WorkerMeter,
+    CacheReading, ClassCounters, ConcurrencyReading, Counter, GrpcCounters, HANDSHAKE_REASONS,
+    HTTP2_REASONS, HandshakeMeter, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter,
+    ServerMeter, ShownCertificate, TLS_VERSIONS, TunnelMeter, UpstreamMeter, VariantMeter,
+    VariantTotals, WorkerMeter,
 };
 
 /// What only the caller can read: facts about the process. What is `None` is left out of the page.
@@ -217,6 +217,10 @@ impl Meters {
             let (counts, waits) = meter.waits();
             page.histogram(metric::FILTER_WAIT.name, &[("filter", name)], counts, waits);
         }
+        let caches = filters.iter().filter_map(|(name, meter)| {
+            meter.known_caches().map(|reading| (name.as_str(), reading))
+        });
+        render_caches(page, &caches.collect::<Vec<_>>());
         let variants = filters.iter().filter_map(|(name, meter)| {
             meter.known_variants().map(|variants| (name.as_str(), variants))
         });
@@ -582,6 +586,20 @@ impl Page<'_> {
         self.sample(&format!("{name}_sum"), labels, Seconds::of_nanos(nanos));
         self.sample(&format!("{name}_count"), labels, total);
     }
+}
+
+fn render_caches(page: &mut Page<'_>, caches: &[(&str, CacheReading)]) {
+    let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let gauge = |page: &mut Page<'_>, metric: &Metric, read: &dyn Fn(&CacheReading) -> u64| {
+        page.family(metric);
+        for (name, reading) in caches {
+            page.sample(metric.name, &[("filter", name)], read(reading));
+        }
+    };
+    gauge(page, &metric::CACHE_ENTRIES, &|reading| wide(reading.entries));
+    gauge(page, &metric::CACHE_BYTES, &|reading| wide(reading.bytes));
+    gauge(page, &metric::CACHE_BUDGET, &|reading| wide(reading.budget));
+    gauge(page, &metric::CACHE_EVICTIONS, &|reading| reading.evictions);
 }
 
 /// What is counted for the variants of these filters.

@@ -3,6 +3,7 @@
 mod bandwidth_limit;
 mod basic_auth;
 mod body_replace;
+mod cache;
 mod canary;
 mod compress;
 mod concurrency_limit;
@@ -31,6 +32,7 @@ mod told;
 mod user_agent;
 
 pub use body_replace::{BodyPattern, BodyRule, Letters};
+pub use cache::{CacheCookies, CacheKeyPart};
 pub use canary::{
     CanaryCookie, CanaryRamp, CanaryRollback, CanaryRule, CanaryShare, CanaryVariant, Fallback,
 };
@@ -181,6 +183,7 @@ kinds! {
     "canary" Canary canary "Sends a part of the requests to other variants of what a route leads to.";
     "compress" Compress compress "Makes content of answers smaller for clients that accept it so.";
     "decompress" Decompress decompress "Makes compressed content plain, for those who have to read it.";
+    "cache" Cache cache "Keeps answers and gives them again.";
 }
 
 /// The filters while routes are read: those with a name, and those written in place.

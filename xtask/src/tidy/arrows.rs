@@ -25,6 +25,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("filters", &["message", "meter", "coding", "expression", "filter"]),
     // Answers from files: what is asked of the disk is in net.
     ("files", &["message", "meter", "net", "filter"]),
+    // Keeps answers; like the others it borrows clocks and requests from the gateway.
+    ("cache", &["message", "meter", "net", "expression", "filter"]),
     ("engine", &["message", "meter", "net", "wire", "route", "conn", "upstream", "filter"]),
     (
         "control",
@@ -42,6 +44,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "filter",
             "filters",
             "files",
+            "cache",
             "engine",
         ],
     ),

@@ -4,6 +4,7 @@ mod access;
 mod auth;
 mod bandwidth_limit;
 mod body_replace;
+mod cache;
 mod canary;
 mod compress;
 mod concurrency_limit;
@@ -240,6 +241,7 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
         FilterKind::Cors(options) => Arc::new(cors::cors(options, tools)?),
         FilterKind::Compress(options) => Arc::new(compress::compress(options, tools)),
         FilterKind::Decompress(options) => Arc::new(compress::decompress(options, tools)),
+        FilterKind::Cache(options) => Arc::new(cache::cache(options, tools)?),
         FilterKind::SecurityHeaders(options) => Arc::new(security::security(options, tools)),
     })
 }

@@ -466,9 +466,12 @@ impl<'e> Exchange<'e, '_> {
         if transforms.is_empty() {
             return (replaced, Shape::Kept);
         }
-        // Its length is not what it was; to a client that gets a head alone it is not stated.
-        head.fields.remove(FieldId::ContentLength);
-        let pipeline = wants_content.then(|| Box::new(Pipeline::new(transforms)));
+        let pipeline = Pipeline::new(transforms);
+        if !pipeline.keeps_content() {
+            // Its length is not what it was; to a client that gets a head alone it is not stated.
+            head.fields.remove(FieldId::ContentLength);
+        }
+        let pipeline = wants_content.then(|| Box::new(pipeline));
         (replaced, Shape::Changed(pipeline))
     }
 
@@ -504,7 +507,8 @@ impl<'e> Exchange<'e, '_> {
             Shape::Kept => None,
             Shape::Changed(pipeline) => pipeline,
         };
-        if pipeline.is_some() && head.body != BodyLength::UntilClose {
+        let changed = pipeline.as_ref().is_some_and(|pipeline| !pipeline.keeps_content());
+        if changed && head.body != BodyLength::UntilClose {
             head.body = BodyLength::Framed;
         }
         *self.response = head;

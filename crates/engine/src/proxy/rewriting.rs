@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 
 use sluice_conn::{Content, Relay, RelayFault};
-use sluice_message::Fields;
+use sluice_message::{FaultKind, Fields};
 
 use crate::guarded::Guarded;
 
@@ -23,12 +23,22 @@ pub(super) struct Rewriting {
     /// Whether something may be held back that can be had without more coming in.
     begun: bool,
     ended: bool,
+    /// The client takes nothing more, and somebody else waits for the rest.
+    gone: Option<FaultKind>,
     trailers: Option<Fields>,
 }
 
 impl Rewriting {
     pub(super) const fn new(pipeline: Guarded) -> Self {
-        Self { pipeline, bytes: Vec::new(), sent: 0, begun: false, ended: false, trailers: None }
+        Self {
+            pipeline,
+            bytes: Vec::new(),
+            sent: 0,
+            begun: false,
+            ended: false,
+            gone: None,
+            trailers: None,
+        }
     }
 
     /// Moves content until its end was written, or neither side can go on.
@@ -39,15 +49,17 @@ impl Rewriting {
     ) -> Poll<Result<(), RelayFault>> {
         let mut shares = 0;
         loop {
-            while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
-                match relay.sender.poll_piece(relay.sink, cx, rest) {
-                    Poll::Ready(Ok(taken)) => self.sent += taken,
-                    Poll::Ready(Err(kind)) => return Poll::Ready(Err(RelayFault::Sink(kind))),
-                    Poll::Pending => return Poll::Pending,
+            match self.send(cx, relay) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(kind)) if self.ended || !self.pipeline.is_awaited(cx.waker()) => {
+                    return Poll::Ready(Err(RelayFault::Sink(kind)));
                 }
+                Poll::Ready(Err(kind)) => self.gone = Some(kind),
+                Poll::Pending if self.ended || !self.pipeline.is_awaited(cx.waker()) => {
+                    return Poll::Pending;
+                }
+                Poll::Pending => {}
             }
-            self.bytes.clear();
-            self.sent = 0;
             if self.ended {
                 relay.sender.finish(self.trailers.as_ref());
                 return Poll::Ready(Ok(()));
@@ -78,6 +90,7 @@ impl Rewriting {
                     // What came so far is to be read before more comes.
                     self.pipeline.flush(&mut self.bytes)
                 }
+                Poll::Pending if self.gone.is_some() => return Poll::Pending,
                 Poll::Pending => {
                     return match relay.sender.poll_flush(relay.sink, cx) {
                         Poll::Ready(Err(kind)) => Poll::Ready(Err(RelayFault::Sink(kind))),
@@ -89,6 +102,34 @@ impl Rewriting {
                 return Poll::Ready(Err(RelayFault::Source(kind)));
             }
         }
+    }
+
+    /// Sends what has come out.
+    fn send(&mut self, cx: &Context<'_>, relay: &mut Relay<'_>) -> Poll<Result<(), FaultKind>> {
+        while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            if let Some(kind) = self.gone {
+                self.bytes.clear();
+                self.sent = 0;
+                return Poll::Ready(Err(kind));
+            }
+            match relay.sender.poll_piece(relay.sink, cx, rest) {
+                Poll::Ready(Ok(taken)) => self.sent += taken,
+                Poll::Ready(Err(kind)) => return Poll::Ready(Err(kind)),
+                Poll::Pending => {
+                    self.bytes.drain(..self.sent);
+                    self.sent = 0;
+                    return Poll::Pending;
+                }
+            }
+        }
+        self.bytes.clear();
+        self.sent = 0;
+        Poll::Ready(self.gone.map_or(Ok(()), Err))
+    }
+
+    /// Whether somebody else waits for what passes.
+    pub(super) fn is_awaited(&self, cx: &Context<'_>) -> bool {
+        !self.ended && self.pipeline.is_awaited(cx.waker())
     }
 
     /// Whether something waits for the client to take it.

@@ -391,7 +391,9 @@ const fn content(status: u16, framing: &ResponseFraming<'_>) -> Content {
         // RFC 9110, 8.6 and RFC 9112, 6.1: no framing in 1xx and 204, nor in 2xx to CONNECT.
         (100..=199 | 204, _, _) | (200..=299, Method::Connect, _) => Content::None,
         (_, _, BodyLength::UntilClose) => Content::None,
-        (_, Method::Head, BodyLength::Empty) | (304, _, BodyLength::Empty) => Content::AsInHead,
+        // RFC 9110, 8.6: the length that a 304 states is that of what it confirms.
+        (_, Method::Head, BodyLength::Empty)
+        | (304, _, BodyLength::Empty | BodyLength::Known(0)) => Content::AsInHead,
         (_, _, BodyLength::Empty) => Content::Length(0),
         (_, _, BodyLength::Known(length)) => Content::Length(length),
         (_, _, BodyLength::Framed) => Content::Chunked,

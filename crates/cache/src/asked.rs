@@ -1,0 +1,144 @@
+//! What a request says that matters to a cache, found in one pass over its fields.
+
+use sluice_message::{FieldId, Fields};
+
+/// What a request has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked(u16);
+
+/// Something a request may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trait(u16);
+
+/// `Range`.
+pub(crate) const RANGE: Trait = Trait(1);
+/// `If-None-Match` or `If-Modified-Since`: a cache judges them (RFC 9111, 4.3.2).
+pub(crate) const NOVELTY: Trait = Trait(2);
+/// `If-Match` or `If-Unmodified-Since`: the origin judges them (RFC 9111, 4.3.2).
+pub(crate) const PRECONDITION: Trait = Trait(4);
+/// `Cache-Control` or `Pragma`.
+pub(crate) const CONTROL: Trait = Trait(8);
+/// `Authorization`.
+pub(crate) const AUTHORIZATION: Trait = Trait(16);
+/// `Cookie`.
+pub(crate) const COOKIE: Trait = Trait(32);
+/// `Upgrade`.
+pub(crate) const UPGRADE: Trait = Trait(64);
+/// A field that frameworks let override what the request asks for, and that is not part of the key.
+pub(crate) const STEERING: Trait = Trait(128);
+/// What proxies say of the client's request.
+pub(crate) const FORWARDED: Trait = Trait(256);
+/// `If-Range`.
+pub(crate) const IF_RANGE: Trait = Trait(512);
+
+/// Fields that make an origin answer as if something else was asked for: what they lead to would be given to those
+/// who ask without them. `X-Forwarded-Host` and its kin of clients nobody trusts never reach an origin.
+const STEERS: &[&[u8]] = &[
+    b"x-forwarded-path",
+    b"x-forwarded-port",
+    b"x-forwarded-prefix",
+    b"x-forwarded-scheme",
+    b"x-forwarded-server",
+    b"x-forwarded-ssl",
+    b"x-forwarded-uri",
+    b"x-host",
+    b"x-http-host-override",
+    b"x-http-method",
+    b"x-http-method-override",
+    b"x-method-override",
+    b"x-original-host",
+    b"x-original-uri",
+    b"x-original-url",
+    b"x-rewrite-url",
+    b"x-wap-profile",
+];
+
+impl Asked {
+    /// What these fields say; `keyed` are parts of the key and steer nothing that is not told apart.
+    #[inline]
+    pub(crate) fn of(fields: &Fields, keyed: &[Box<[u8]>]) -> Self {
+        let mut asked = 0;
+        for line in fields.lines() {
+            asked |= match line.id {
+                FieldId::Other => other(fields.slice(line.name), keyed),
+                FieldId::Cookie => COOKIE.0,
+                FieldId::Upgrade => UPGRADE.0,
+                FieldId::Forwarded | FieldId::XForwardedHost | FieldId::XForwardedProto => {
+                    FORWARDED.0
+                }
+                _ => 0,
+            };
+        }
+        Self(asked)
+    }
+
+    /// Whether it has any of these.
+    #[inline]
+    pub(crate) const fn has(self, what: Trait) -> bool {
+        self.0 & what.0 != 0
+    }
+}
+
+/// What a field says that the gateway itself has no use for.
+#[inline]
+fn other(name: &[u8], keyed: &[Box<[u8]>]) -> u16 {
+    let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+    match name.len() {
+        5 if is(b"range") => RANGE.0,
+        6 if is(b"pragma") => CONTROL.0,
+        8 if is(b"if-match") => PRECONDITION.0,
+        8 if is(b"if-range") => IF_RANGE.0,
+        13 if is(b"if-none-match") => NOVELTY.0,
+        13 if is(b"cache-control") => CONTROL.0,
+        13 if is(b"authorization") => AUTHORIZATION.0,
+        17 if is(b"if-modified-since") => NOVELTY.0,
+        19 if is(b"if-unmodified-since") => PRECONDITION.0,
+        _ if matches!(name.first(), Some(b'x' | b'X')) => steering(name, keyed),
+        _ => 0,
+    }
+}
+
+#[cold]
+fn steering(name: &[u8], keyed: &[Box<[u8]>]) -> u16 {
+    let steers = STEERS.iter().any(|known| name.eq_ignore_ascii_case(known));
+    let told_apart = keyed.iter().any(|known| name.eq_ignore_ascii_case(known));
+    if steers && !told_apart { STEERING.0 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_known_by_name() {
+        let table = [
+            ("Range", RANGE),
+            ("If-None-Match", NOVELTY),
+            ("IF-MODIFIED-SINCE", NOVELTY),
+            ("if-match", PRECONDITION),
+            ("If-Unmodified-Since", PRECONDITION),
+            ("If-Range", IF_RANGE),
+            ("Cache-Control", CONTROL),
+            ("Pragma", CONTROL),
+            ("Authorization", AUTHORIZATION),
+            ("Cookie", COOKIE),
+            ("Upgrade", UPGRADE),
+            ("X-Original-URL", STEERING),
+            ("x-http-method-override", STEERING),
+            ("X-Forwarded-Host", FORWARDED),
+            ("Accept", Trait(0)),
+            ("X-Request-Id", Trait(0)),
+        ];
+        for (name, expected) in table {
+            let mut fields = Fields::new();
+            fields.push(b"host", b"a").unwrap();
+            fields.push(name.as_bytes(), b"v").unwrap();
+            assert_eq!(Asked::of(&fields, &[]), Asked(expected.0), "{name}");
+        }
+        let mut fields = Fields::new();
+        fields.push(b"X-Host", b"a").unwrap();
+        let keyed = Asked::of(&fields, &[(*b"x-host").into()]);
+        assert!(!keyed.has(STEERING), "part of the key");
+        assert!(Asked::of(&fields, &[]).has(STEERING));
+    }
+}

@@ -1,0 +1,290 @@
+//! The filter: answers from what is kept, and keeps what passes.
+
+mod ask;
+mod change;
+mod keep;
+mod refresh;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use sluice_expression::Condition;
+use sluice_filter::{
+    Filter, Owner, Phases, RequestContext, ResponseContext, ResponseVerdict, Source, Transform,
+    Verdict,
+};
+use sluice_message::Method;
+use sluice_meter::FilterMeter;
+
+use crate::answer::{Question, answer};
+use crate::asked::{Asked, CONTROL, COOKIE, FORWARDED, PRECONDITION, STEERING, UPGRADE};
+use crate::desk::Desks;
+use crate::entry::{Entry, Identity};
+use crate::job::{Job, Tee};
+use crate::key::{KeyPlan, write_values};
+use crate::policy::{Cookies, Rules};
+use crate::store::Store;
+use crate::told::{Forward, Told};
+
+/// All that is to be known.
+#[derive(Debug)]
+pub struct Settings {
+    /// What tells answers apart.
+    pub key: KeyPlan,
+    /// What is kept.
+    pub rules: Rules,
+    /// Bytes that may be kept.
+    pub memory: usize,
+    /// Bytes of content that one answer may have.
+    pub entry_limit: usize,
+    /// How long a request waits for what another one asked for.
+    pub wait: Duration,
+    /// Requests that have nothing to do with the cache.
+    pub bypass: Option<Condition>,
+    /// Whether what clients wish is heeded.
+    pub wishes: Obedience,
+    /// Who may purge by the method PURGE.
+    pub purgers: Vec<IpNet>,
+    /// Names of the fields that answers name their tags in; lower case.
+    pub tags: Vec<Box<[u8]>>,
+}
+
+/// Whether what clients say in `Cache-Control` is heeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obedience {
+    /// It is (RFC 9111, 5.2.1).
+    Heed,
+    /// It is not.
+    Ignore,
+}
+
+const HIT: usize = 0;
+const STALE: usize = 1;
+const STALE_ERROR: usize = 2;
+const COALESCED: usize = 3;
+const MISS: usize = 4;
+const REVALIDATED: usize = 5;
+const UNCACHEABLE: usize = 6;
+const BYPASS: usize = 7;
+const ONLY_IF_CACHED: usize = 8;
+const WAITED_TOO_LONG: usize = 9;
+const FAILED_TOGETHER: usize = 10;
+const INVALIDATED: usize = 11;
+const PURGED: usize = 12;
+const PURGE_REFUSED: usize = 13;
+const REFRESHED: usize = 14;
+const REFRESH_FAILED: usize = 15;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Cache(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    store: Arc<Store>,
+    desks: Desks,
+    meter: Arc<FilterMeter>,
+    owner: Owner,
+}
+
+impl Cache {
+    /// What its meter tells apart.
+    pub const OUTCOMES: &'static [&'static str] = &[
+        "hit",
+        "stale",
+        "stale_error",
+        "coalesced",
+        "miss",
+        "revalidated",
+        "uncacheable",
+        "bypass",
+        "only_if_cached",
+        "waited_too_long",
+        "failed_together",
+        "invalidated",
+        "purged",
+        "purge_refused",
+        "refreshed",
+        "refresh_failed",
+    ];
+
+    /// A cache with these settings, for so many workers. What a cache with this meter keeps is kept on.
+    #[must_use]
+    pub fn new(settings: Settings, workers: usize, meter: Arc<FilterMeter>) -> Self {
+        // What was kept stays, if requests are told apart as before.
+        let same = meter.caches_of::<Store>().into_iter().find(|it| *it.plan() == settings.key);
+        let store = same.unwrap_or_else(|| {
+            let store = Arc::new(Store::new(settings.memory, settings.key.clone()));
+            let watched: Weak<Store> = Arc::downgrade(&store);
+            meter.watch(watched);
+            store
+        });
+        store.resize(settings.memory);
+        let desks = Desks::new(workers);
+        Self(Arc::new(Inner { settings, store, desks, meter, owner: Owner::new() }))
+    }
+}
+
+/// A request that is looked for.
+#[derive(Clone, Debug)]
+struct Seeking {
+    identity: Identity,
+    asked: Asked,
+    /// What is kept for it.
+    entry: Option<Arc<Entry>>,
+    /// How often it has waited for others.
+    waits: u32,
+}
+
+impl Filter for Cache {
+    fn phases(&self) -> Phases {
+        Phases::REQUEST_HEAD | Phases::RESPONSE_HEAD | Phases::RESPONSE_BODY
+    }
+
+    fn on_request_head(&self, context: &mut RequestContext<'_>) -> Verdict {
+        self.0.seek(context)
+    }
+
+    fn on_response_head(&self, context: &mut ResponseContext<'_>) -> ResponseVerdict {
+        match context.source {
+            Source::Gateway => ResponseVerdict::Continue,
+            Source::Origin => self.0.hear(context),
+            Source::Fault => self.0.hear_fault(context),
+        }
+    }
+
+    fn alters_content(&self) -> bool {
+        false
+    }
+
+    fn response_body(&self, context: &mut ResponseContext<'_>) -> Option<Box<dyn Transform>> {
+        if context.source != Source::Origin {
+            return None;
+        }
+        let job = context.notes.left::<Job>(self.0.owner)?;
+        let (lead, about) = (job.lead.take()?, job.about.take()?);
+        Some(Box::new(Tee::new(lead, about, job.audience)))
+    }
+}
+
+impl Inner {
+    /// Answers from what is at hand, or finds out what else is to be done.
+    #[inline]
+    fn seek(self: &Arc<Self>, context: &mut RequestContext<'_>) -> Verdict {
+        let request = &*context.request;
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return self.see_other_method(context);
+        }
+        let asked = Asked::of(&request.fields, &self.settings.key.headers);
+        if self.goes_by(asked, context) {
+            return self.pass_by(context, Forward::Bypass);
+        }
+        let now = context.gateway.now();
+        let Some(mut desk) = self.desks.of(context.gateway.worker()) else {
+            return Verdict::Continue;
+        };
+        let (hash, url) = self.write_key(&mut desk.key, asked, context);
+        let mut entry = desk.find(hash, url, &request.fields);
+        if entry.is_none() {
+            let key = desk.key.split_at_checked(url).unwrap_or_default();
+            entry = self.store.find(hash, key, &request.fields);
+            if let Some(entry) = &entry {
+                desk.put(entry);
+            }
+        }
+        if let Some(entry) = &entry
+            && entry.is_fresh(now)
+            && !asked.has(CONTROL)
+        {
+            drop(desk);
+            return self.give(context, (entry, asked), Told::Hit(entry.left(now)), HIT);
+        }
+        let (url, extra) = desk.key.split_at_checked(url).unwrap_or_default();
+        let identity = Identity { hash, url: url.into(), extra: extra.into() };
+        drop(desk);
+        self.consider(context, Seeking { identity, asked, entry, waits: 0 })
+    }
+
+    /// Whether the cache has nothing to do with this request.
+    #[inline]
+    fn goes_by(&self, asked: Asked, context: &RequestContext<'_>) -> bool {
+        let request = &*context.request;
+        // A GET with content may mean what no other GET of this URL means (RFC 9110, 9.3.1).
+        request.has_content()
+            || !request.protocol().is_empty()
+            || asked.has(UPGRADE)
+            || asked.has(PRECONDITION)
+            || asked.has(STEERING)
+            || (asked.has(COOKIE) && self.settings.rules.cookies == Cookies::Bypass)
+            || self.settings.bypass.as_ref().is_some_and(|when| when.holds(&context.view()))
+    }
+
+    /// The request goes to the origin, and its answer is not kept.
+    #[cold]
+    fn pass_by(&self, context: &mut RequestContext<'_>, forward: Forward) -> Verdict {
+        self.meter.count(context.gateway.worker(), BYPASS);
+        context.notes.keep(self.owner, [forward.number(), 0, 0, 0]);
+        Verdict::Continue
+    }
+
+    /// Writes what the request asks for; its hash, and where the URL ends.
+    #[inline]
+    fn write_key(
+        &self,
+        key: &mut Vec<u8>,
+        asked: Asked,
+        context: &RequestContext<'_>,
+    ) -> (u64, usize) {
+        let (request, plan) = (&*context.request, &self.settings.key);
+        key.clear();
+        let place = (context.gateway.scheme(), request.authority(), request.target());
+        plan.write_url(place, key);
+        let url = key.len();
+        let hash = self.store.hash(key);
+        plan.write_extra(&request.fields, key);
+        // What others say of the client's request never reaches an origin; what these say does.
+        if asked.has(FORWARDED) && context.gateway.is_peer_trusted() {
+            for name in [&b"forwarded"[..], b"x-forwarded-host", b"x-forwarded-proto"] {
+                // RFC 7239, 4: who the client is does not matter, and is in the other fields.
+                if name != b"forwarded" {
+                    write_values(request.fields.values_of(name), key);
+                }
+            }
+        }
+        (hash, url)
+    }
+
+    /// Answers from an entry.
+    #[inline]
+    fn give(
+        &self,
+        context: &RequestContext<'_>,
+        (entry, asked): (&Arc<Entry>, Asked),
+        told: Told,
+        outcome: usize,
+    ) -> Verdict {
+        entry.touch();
+        self.meter.count(context.gateway.worker(), outcome);
+        let question = Question {
+            method: context.request.method,
+            fields: &context.request.fields,
+            asked,
+            now: context.gateway.now(),
+            told,
+        };
+        match answer(entry, &question) {
+            Ok(reply) => Verdict::Respond(Box::new(reply)),
+            // What was kept leaves no room for what has to be added: the origin may be asked.
+            Err(_) => Verdict::Continue,
+        }
+    }
+
+    /// Whether this client may purge.
+    fn may_purge(&self, client: IpAddr) -> bool {
+        let client = client.to_canonical();
+        self.settings.purgers.iter().any(|net| net.contains(&client))
+    }
+}

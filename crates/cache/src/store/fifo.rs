@@ -1,0 +1,128 @@
+//! Queues of entries, in the manner of S3-FIFO: what is asked for once only passes through a small one, so that
+//! a scan does not drive out what is asked for often.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use crate::entry::Entry;
+
+/// The part of the bytes that new entries get, one in so many.
+const SMALL_PART: usize = 10;
+/// An entry that was used more often than this while it was new stays.
+const PROMOTED: u8 = 0;
+
+const SMALL: u8 = 1;
+const MAIN: u8 = 2;
+
+/// In which order entries go.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    small: Queue,
+    main: Queue,
+    /// Hashes of those that went while they were new: what comes back was wanted after all.
+    ghosts: VecDeque<u64>,
+    known: HashSet<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// Entries may have left meanwhile.
+    order: VecDeque<Weak<Entry>>,
+    entries: usize,
+    bytes: usize,
+}
+
+impl Queue {
+    fn push(&mut self, entry: &Arc<Entry>, number: u8) {
+        entry.queue.store(number, Ordering::Relaxed);
+        self.order.push_back(Arc::downgrade(entry));
+        self.entries += 1;
+        self.bytes += entry.cost;
+        // Those that left otherwise are forgotten before they outnumber the others.
+        if self.order.len() > 2 * self.entries + 64 {
+            self.order.retain(|one| one.upgrade().is_some_and(|one| one.is_kept()));
+        }
+    }
+
+    fn forget(&mut self, entry: &Entry) {
+        self.entries = self.entries.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(entry.cost);
+    }
+
+    fn pop(&mut self) -> Option<Arc<Entry>> {
+        while let Some(one) = self.order.pop_front() {
+            if let Some(entry) = one.upgrade().filter(|entry| entry.is_kept()) {
+                self.forget(&entry);
+                return Some(entry);
+            }
+        }
+        None
+    }
+}
+
+impl Queues {
+    /// A new entry.
+    pub(super) fn push(&mut self, entry: &Arc<Entry>) {
+        match self.known.contains(&entry.identity.hash) {
+            true => self.main.push(entry, MAIN),
+            false => self.small.push(entry, SMALL),
+        }
+    }
+
+    /// An entry left otherwise.
+    pub(super) fn forget(&mut self, entry: &Entry) {
+        match entry.queue.load(Ordering::Relaxed) {
+            SMALL => self.small.forget(entry),
+            MAIN => self.main.forget(entry),
+            _ => {}
+        }
+    }
+
+    /// How many there are.
+    pub(super) const fn entries(&self) -> usize {
+        self.small.entries + self.main.entries
+    }
+
+    /// The entry that is wanted least; it is in no queue any more.
+    pub(super) fn pop(&mut self) -> Option<Arc<Entry>> {
+        loop {
+            let all = self.small.bytes + self.main.bytes;
+            let from_small = self.main.entries == 0 || self.small.bytes * SMALL_PART >= all;
+            if from_small && let Some(entry) = self.small.pop() {
+                if entry.uses() > PROMOTED {
+                    entry.set_uses(0);
+                    self.main.push(&entry, MAIN);
+                    continue;
+                }
+                self.remember(entry.identity.hash);
+                return Some(entry);
+            }
+            let entry = match self.main.pop() {
+                Some(entry) => entry,
+                None if self.small.entries > 0 => continue,
+                None => return None,
+            };
+            match entry.uses() {
+                0 => return Some(entry),
+                uses => {
+                    entry.set_uses(uses - 1);
+                    self.main.push(&entry, MAIN);
+                }
+            }
+        }
+    }
+
+    /// Remembers about as many as there are entries.
+    fn remember(&mut self, hash: u64) {
+        if !self.known.insert(hash) {
+            return;
+        }
+        self.ghosts.push_back(hash);
+        while self.ghosts.len() > self.entries().max(16) {
+            if let Some(oldest) = self.ghosts.pop_front() {
+                self.known.remove(&oldest);
+            }
+        }
+    }
+}

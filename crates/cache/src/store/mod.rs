@@ -1,0 +1,275 @@
+//! Where answers are kept in memory: sharded, with a budget that is never exceeded.
+
+mod fifo;
+mod lead;
+mod shard;
+#[cfg(test)]
+mod tests;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::SharedSeed;
+use foldhash::quality::SeedableRandomState;
+use sluice_message::Fields;
+use sluice_meter::{CacheReading, CacheSource, PurgeTarget, Thoroughness};
+
+use crate::entry::{Entry, Identity};
+use crate::filling::{Company, Filling};
+use crate::key::KeyPlan;
+use shard::Shard;
+
+pub(crate) use lead::Lead;
+
+/// Answers that are looked for at the same time rarely wait for each other.
+const SHARDS: usize = 64;
+
+/// Answers in memory.
+#[derive(Debug)]
+pub(crate) struct Store {
+    shards: Box<[Mutex<Shard>]>,
+    /// Random, so that nobody can choose URLs that share a place.
+    hashing: SeedableRandomState,
+    budget: AtomicUsize,
+    /// What its keys are made of.
+    plan: KeyPlan,
+    /// Bytes that are taken, of answers on their way too.
+    used: AtomicUsize,
+    /// The shard that gives something up next.
+    hand: AtomicUsize,
+    evictions: AtomicU64,
+}
+
+/// What is to be done for a request that is not answered from what is kept.
+#[derive(Debug)]
+pub(crate) enum Course {
+    /// It is there by now.
+    Found(Arc<Entry>),
+    /// It is on its way: wait.
+    Join(Arc<Filling>),
+    /// Ask the origin.
+    Lead(Lead),
+}
+
+/// What is purged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target<'a> {
+    /// All answers to a URL, in the form of the key plan.
+    Url(&'a [u8]),
+    /// All answers to URLs that begin so.
+    Prefix(&'a [u8]),
+    /// All answers with this tag.
+    Tag(&'a [u8]),
+    /// Everything.
+    All,
+}
+
+impl Store {
+    /// With room for so many bytes, and keys of this plan.
+    pub(crate) fn new(budget: usize, plan: KeyPlan) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hashing: SeedableRandomState::with_seed(
+                RandomState::new().hash_one(0),
+                SharedSeed::global_random(),
+            ),
+            budget: AtomicUsize::new(budget),
+            plan,
+            used: AtomicUsize::new(0),
+            hand: AtomicUsize::new(0),
+            evictions: AtomicU64::new(0),
+        }
+    }
+
+    /// What stands for a URL.
+    #[inline]
+    pub(crate) fn hash(&self, url: &[u8]) -> u64 {
+        let mut hasher = self.hashing.build_hasher();
+        hasher.write(url);
+        hasher.finish()
+    }
+
+    fn shard(&self, hash: u64) -> Option<MutexGuard<'_, Shard>> {
+        // Bits that the tables inside do not look at first.
+        let place = usize::try_from(hash >> 32).unwrap_or(0) % SHARDS;
+        Some(locked(self.shards.get(place)?))
+    }
+
+    /// What is kept for a request: its hash, the URL, what else is part of the key, its fields.
+    pub(crate) fn find(
+        &self,
+        hash: u64,
+        (url, extra): (&[u8], &[u8]),
+        request: &Fields,
+    ) -> Option<Arc<Entry>> {
+        self.shard(hash)?.find(hash, (url, extra), request).cloned()
+    }
+
+    /// What is to be done for a request that saw `seen` and cannot be answered from it.
+    pub(crate) fn course(
+        self: &Arc<Self>,
+        identity: Identity,
+        request: &Fields,
+        (seen, now): (Option<&Arc<Entry>>, u64),
+    ) -> Option<Course> {
+        let hash = identity.hash;
+        let mut shard = self.shard(hash)?;
+        if let Some(entry) = shard.find(hash, (&identity.url, &identity.extra), request)
+            && !seen.is_some_and(|seen| Arc::ptr_eq(seen, entry))
+        {
+            return Some(Course::Found(Arc::clone(entry)));
+        }
+        if let Some(filling) = shard.joinable(&identity) {
+            return Some(Course::Join(filling));
+        }
+        let company =
+            if shard.is_unshared(hash, now) { Company::Unwanted } else { Company::Welcome };
+        let filling = Arc::new(Filling::new(identity, company));
+        shard.begin(Arc::clone(&filling));
+        drop(shard);
+        Some(Course::Lead(Lead::new(Arc::clone(self), filling)))
+    }
+
+    /// The duty to ask the origin alone, for somebody who has waited long enough.
+    pub(crate) fn alone(self: &Arc<Self>, identity: Identity) -> Option<Lead> {
+        let filling = Arc::new(Filling::new(identity, Company::Unwanted));
+        self.shard(filling.identity.hash)?.begin(Arc::clone(&filling));
+        Some(Lead::new(Arc::clone(self), filling))
+    }
+
+    /// The next requests for this do not wait for each other: answers are for nobody but who asks.
+    fn set_unshared(&self, hash: u64, until: u64, now: u64) {
+        if let Some(mut shard) = self.shard(hash) {
+            shard.set_unshared(hash, until, now);
+        }
+    }
+
+    /// Takes so many bytes of the budget; less wanted things go for them.
+    fn reserve(&self, bytes: usize) -> bool {
+        let budget = self.budget.load(Ordering::Relaxed);
+        if bytes > budget {
+            return false;
+        }
+        loop {
+            let used = self.used.load(Ordering::Relaxed);
+            let wanted = used.saturating_add(bytes);
+            if wanted > budget {
+                if !self.evict() {
+                    return false;
+                }
+                continue;
+            }
+            let order = Ordering::Relaxed;
+            if self.used.compare_exchange_weak(used, wanted, order, order).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    /// Gives bytes back.
+    fn release(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives up what is wanted least in one of the shards.
+    fn evict(&self) -> bool {
+        for _ in 0..SHARDS {
+            let hand = self.hand.fetch_add(1, Ordering::Relaxed);
+            let Some(shard) = self.shards.get(hand % SHARDS) else { continue };
+            if let Some(freed) = locked(shard).evict() {
+                self.evictions.fetch_add(1, Ordering::Relaxed);
+                self.release(freed);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Keeps an entry whose bytes were reserved.
+    fn keep(&self, entry: &Arc<Entry>) {
+        let Some(mut shard) = self.shard(entry.identity.hash) else { return };
+        let freed = shard.insert(entry);
+        drop(shard);
+        self.release(freed);
+    }
+
+    /// Keeps an entry if there is room.
+    pub(crate) fn put(&self, entry: &Arc<Entry>) -> bool {
+        let room = self.reserve(entry.cost);
+        if room {
+            self.keep(entry);
+        }
+        room
+    }
+
+    /// Takes an entry out.
+    pub(crate) fn remove(&self, entry: &Arc<Entry>) {
+        let Some(mut shard) = self.shard(entry.identity.hash) else { return };
+        let freed = shard.remove(entry);
+        drop(shard);
+        self.release(freed);
+    }
+
+    /// Purges, and says how many answers that hit. What is on its way is not kept either.
+    pub(crate) fn forget(&self, target: Target<'_>, thoroughness: Thoroughness) -> usize {
+        let mut hits = 0;
+        let mut purge = |shard: &Mutex<Shard>| {
+            let (count, freed) = locked(shard).purge(target, thoroughness);
+            hits += count;
+            self.release(freed);
+        };
+        match target {
+            Target::Url(url) => {
+                let place = usize::try_from(self.hash(url) >> 32).unwrap_or(0) % SHARDS;
+                self.shards.get(place).into_iter().for_each(purge);
+            }
+            _ => self.shards.iter().for_each(&mut purge),
+        }
+        hits
+    }
+
+    /// What its keys are made of.
+    pub(crate) const fn plan(&self) -> &KeyPlan {
+        &self.plan
+    }
+
+    /// There is room for so many bytes from now on.
+    pub(crate) fn resize(&self, budget: usize) {
+        self.budget.store(budget, Ordering::Relaxed);
+        while self.used.load(Ordering::Relaxed) > budget && self.evict() {}
+    }
+}
+
+impl CacheSource for Store {
+    fn reading(&self) -> CacheReading {
+        CacheReading {
+            entries: self.shards.iter().map(|shard| locked(shard).entries()).sum(),
+            bytes: self.used.load(Ordering::Relaxed),
+            budget: self.budget.load(Ordering::Relaxed),
+            evictions: self.evictions.load(Ordering::Relaxed),
+        }
+    }
+
+    fn purge(&self, target: PurgeTarget<'_>, thoroughness: Thoroughness) -> usize {
+        let mut url = Vec::new();
+        let named = match target {
+            PurgeTarget::All => Target::All,
+            PurgeTarget::Tag(tag) => Target::Tag(tag),
+            PurgeTarget::Url(scheme, authority, target) => {
+                self.plan.write_url((scheme, authority, target), &mut url);
+                Target::Url(&url)
+            }
+            PurgeTarget::Prefix(scheme, authority, target) => {
+                self.plan.write_url((scheme, authority, target), &mut url);
+                Target::Prefix(&url)
+            }
+        };
+        self.forget(named, thoroughness)
+    }
+}
+
+/// Whoever panicked with the lock left a whole state.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
