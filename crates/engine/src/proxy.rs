@@ -57,7 +57,7 @@ impl<'e> Exchange<'e, '_> {
             upload.begin_with(*gathered);
         }
         self.translate_call(&mut upload)?;
-        if let Some(pipeline) = self.request_pipeline() {
+        if let Some(pipeline) = self.request_pipeline()? {
             upload.transform(Guarded::new(*pipeline, &self.connection.worker))?;
         }
         let mut twin = match self.route.and_then(|route| route.mirror.as_ref()) {

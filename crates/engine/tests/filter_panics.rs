@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use gateway::Gateway;
 use sluice_filter::{
-    Broken, DoneContext, Filter, Link, Phases, RequestContext, ResponseContext, Resume, Transform,
-    Verdict, compute,
+    Broken, DoneContext, Filter, Link, Phases, RequestContext, ResponseContext, ResponseVerdict,
+    Resume, Transform, Verdict, compute,
 };
 use sluice_message::{BodyLength, Fields};
 use sluice_testkit::http2::Http2Client;
@@ -32,8 +32,11 @@ enum Place {
     Elsewhere,
     /// When it has seen the content it asked for.
     Gathered,
+    RequestBody,
     RequestPiece,
     RequestEnd,
+    ResponseHead,
+    ResponseBody,
     ResponsePiece,
     ResponseEnd,
     Done,
@@ -92,6 +95,7 @@ impl Filter for Trap {
     }
 
     fn request_body(&self, context: &mut RequestContext<'_>) -> Option<Box<dyn Transform>> {
+        self.trip(Place::RequestBody, context.request.query());
         let armed = context.request.query() == QUERY;
         let places = (Place::RequestPiece, Place::RequestEnd);
         Some(Box::new(Mine {
@@ -100,7 +104,13 @@ impl Filter for Trap {
         }))
     }
 
+    fn on_response_head(&self, context: &mut ResponseContext<'_>) -> ResponseVerdict {
+        self.trip(Place::ResponseHead, context.request.query());
+        ResponseVerdict::Continue
+    }
+
     fn response_body(&self, context: &mut ResponseContext<'_>) -> Option<Box<dyn Transform>> {
+        self.trip(Place::ResponseBody, context.request.query());
         let armed = context.request.query() == QUERY;
         let places = (Place::ResponsePiece, Place::ResponseEnd);
         Some(Box::new(Mine {
@@ -250,8 +260,17 @@ fn on_the_way_to_the_origin() {
 
 #[test]
 fn in_the_content_of_a_request() {
-    for place in [Place::RequestPiece, Place::RequestEnd] {
+    for place in [Place::RequestBody, Place::RequestPiece, Place::RequestEnd] {
         costs_one_request(place, "proxied", REFUSED);
+    }
+}
+
+#[test]
+fn at_the_head_of_an_answer() {
+    for place in [Place::ResponseHead, Place::ResponseBody] {
+        for route in ["direct", "proxied"] {
+            costs_one_request(place, route, REFUSED);
+        }
     }
 }
 

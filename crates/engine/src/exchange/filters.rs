@@ -54,6 +54,10 @@ pub(crate) struct ReadAhead {
     pub(crate) ended: bool,
 }
 
+/// A filter panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Failed;
+
 /// What filters put in the place of an origin's answer.
 pub(crate) struct Substitute {
     reply: Box<Reply>,
@@ -363,7 +367,7 @@ impl<'e> Exchange<'e, '_> {
                 let source = self.source();
                 head.body = length_of(&reply.body);
                 let whole = Whole::of(&reply.body);
-                let (replaced, shape) = self.show(filters, &mut head, (source, whole));
+                let (replaced, shape) = self.show_or_fail(filters, &mut head, (source, whole));
                 (replaced.map_or(reply.body, |reply| reply.body), shape)
             }
             _ => (reply.body, Shape::Kept),
@@ -395,7 +399,8 @@ impl<'e> Exchange<'e, '_> {
         own.copy_from(head);
         own.body = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
         let source = self.source();
-        let persistence = match self.show(filters, &mut own, (source, Whole::Bytes(body))) {
+        let shown = self.show_or_fail(filters, &mut own, (source, Whole::Bytes(body)));
+        let persistence = match shown {
             (None, Shape::Kept) => {
                 self.deliver(&own, body, persistence);
                 persistence
@@ -407,11 +412,33 @@ impl<'e> Exchange<'e, '_> {
         persistence
     }
 
-    /// Shows a head that nothing follows to the filters.
+    /// Shows a head that nothing follows to the filters. If one of them fails, it stays as it is: it tells of a
+    /// fault already.
     pub(super) fn show_own(&mut self, head: &mut ResponseHead) {
-        if let Some(filters) = self.filters.filter(|filters| filters.chain.sees_responses()) {
-            let _ = self.show(filters, head, (Source::Fault, Whole::Unknown));
+        let filters = self.filters.filter(|filters| filters.chain.sees_responses());
+        if let Some(filters) = filters
+            && let Err(Failed) = self.show(filters, head, (Source::Fault, Whole::Unknown))
+        {
+            self.note(Fault::internal(FaultKind::Broken));
         }
+    }
+
+    /// The same as [`Exchange::show`], with 500 instead of the answer if a filter failed: what it was to do with
+    /// the answer may be what the answer must not go without.
+    fn show_or_fail(
+        &mut self,
+        filters: &'e RouteFilters,
+        head: &mut ResponseHead,
+        answer: (Source, Whole<'_>),
+    ) -> (Option<Box<Reply>>, Shape) {
+        self.show(filters, head, answer).unwrap_or_else(|Failed| {
+            self.note(Fault::internal(FaultKind::Broken));
+            let reply = Reply::refusal(500, "a filter failed");
+            head.status = reply.status;
+            head.reason = Span::default();
+            head.fields = reply.fields.clone();
+            (Some(Box::new(reply)), Shape::Kept)
+        })
     }
 
     /// Shows the head of an answer to the filters. What replaces it, and what its content goes through.
@@ -420,8 +447,8 @@ impl<'e> Exchange<'e, '_> {
         filters: &'e RouteFilters,
         head: &mut ResponseHead,
         (source, whole): (Source, Whole<'_>),
-    ) -> (Option<Box<Reply>>, Shape) {
-        let Some(route) = self.route else { return (None, Shape::Kept) };
+    ) -> Result<(Option<Box<Reply>>, Shape), Failed> {
+        let Some(route) = self.route else { return Ok((None, Shape::Kept)) };
         let wants_content = self.downstream.wants_content(head.status);
         let Stand { notes, path, .. } = &mut *self.stand;
         let lent = Lent {
@@ -450,11 +477,10 @@ impl<'e> Exchange<'e, '_> {
             };
             (replaced, transforms)
         }));
-        let (replaced, transforms) = shown.unwrap_or_else(|payload| {
+        let (replaced, transforms) = shown.map_err(|payload| {
             self.worker.on_panic(&Panicked(payload));
-            let reply = Reply::refusal(500, "a filter failed");
-            (Some(Box::new(reply)), Vec::new())
-        });
+            Failed
+        })?;
         if self.stand.notes.has_new_throttles() {
             self.hold_to_bandwidth();
         }
@@ -464,7 +490,7 @@ impl<'e> Exchange<'e, '_> {
             self.stand.refusal = reply.reason;
         }
         if transforms.is_empty() {
-            return (replaced, Shape::Kept);
+            return Ok((replaced, Shape::Kept));
         }
         let pipeline = Pipeline::new(transforms);
         if !pipeline.keeps_content() {
@@ -472,7 +498,7 @@ impl<'e> Exchange<'e, '_> {
             head.fields.remove(FieldId::ContentLength);
         }
         let pipeline = wants_content.then(|| Box::new(pipeline));
-        (replaced, Shape::Changed(pipeline))
+        Ok((replaced, Shape::Changed(pipeline)))
     }
 
     /// Shows the head of the origin's answer to the filters.
@@ -491,7 +517,8 @@ impl<'e> Exchange<'e, '_> {
     ) -> (Option<Substitute>, Option<Box<Pipeline>>) {
         let mut head = std::mem::take(self.response);
         let status = head.status;
-        let (replaced, shape) = self.show(filters, &mut head, (Source::Origin, Whole::Unknown));
+        let whole = (Source::Origin, Whole::Unknown);
+        let (replaced, shape) = self.show_or_fail(filters, &mut head, whole);
         if status == 101 && replaced.is_none() {
             // The connection to the origin is a pipe already, whatever is said of it.
             head.status = status;
@@ -535,12 +562,12 @@ impl<'e> Exchange<'e, '_> {
 
     /// What the content of the request has to go through.
     #[inline]
-    pub(crate) fn request_pipeline(&mut self) -> Option<Box<Pipeline>> {
+    pub(crate) fn request_pipeline(&mut self) -> Result<Option<Box<Pipeline>>, Fault> {
         match (self.filters, self.route) {
             (Some(filters), Some(route)) if filters.chain.sees_request_bodies() => {
                 self.make_request_pipeline(route, filters)
             }
-            _ => None,
+            _ => Ok(None),
         }
     }
 
@@ -549,21 +576,20 @@ impl<'e> Exchange<'e, '_> {
         &mut self,
         route: &'e Route,
         filters: &'e RouteFilters,
-    ) -> Option<Box<Pipeline>> {
+    ) -> Result<Option<Box<Pipeline>>, Fault> {
         if !self.request.has_content() {
-            return None;
+            return Ok(None);
         }
         let mut transforms = Vec::new();
-        // A panic leaves the content as it is; it was counted.
-        let asked = self.ask(route, filters, |chain, context| {
+        self.ask(route, filters, |chain, context| {
             transforms = chain.request_transforms(context);
             Progress::Done
-        });
-        if asked.is_err() || transforms.is_empty() {
-            return None;
+        })?;
+        if transforms.is_empty() {
+            return Ok(None);
         }
         self.request.body = BodyLength::Framed;
-        Some(Box::new(Pipeline::new(transforms)))
+        Ok(Some(Box::new(Pipeline::new(transforms))))
     }
 
     /// Tells the filters of the end. What they hold is free when it is over: an exchange that is dropped in the
