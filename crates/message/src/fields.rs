@@ -1,7 +1,11 @@
 //! Field lines: their bytes in one piece and spans into them.
 
+mod name;
+
+pub use name::{FieldLine, FieldName};
+
 use crate::span::offset;
-use crate::{FieldId, FieldLine, FieldName, Span};
+use crate::{FieldId, Span};
 
 /// One field line inside the bytes of its [`Fields`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

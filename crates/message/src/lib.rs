@@ -6,7 +6,6 @@
 mod addresses;
 mod fault;
 mod field;
-mod field_name;
 mod fields;
 mod grpc;
 mod http_date;
@@ -22,8 +21,7 @@ mod span;
 pub use addresses::AddressRanges;
 pub use fault::{Fault, FaultKind, Retry, Side, Syntax};
 pub use field::FieldId;
-pub use field_name::{FieldLine, FieldName};
-pub use fields::{Field, Fields, SpaceExhausted};
+pub use fields::{Field, FieldLine, FieldName, Fields, SpaceExhausted};
 pub use grpc::{Dialect, GrpcStatus, GrpcStatuses, parse_grpc_timeout, write_grpc_timeout};
 pub use http_date::parse_http_date;
 pub use method::Method;

@@ -1,8 +1,8 @@
 //! The name of a field, made ready to be found in heads and written into them.
 
-use crate::fields::Field;
+use super::{Field, Fields};
 use crate::span::offset;
-use crate::{FieldId, Fields, Span};
+use crate::{FieldId, Span};
 
 /// A valid field name (RFC 9110, 5.1), looked at once: finding its lines costs a few instructions for each
 /// line of a head.
