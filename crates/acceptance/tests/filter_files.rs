@@ -79,18 +79,19 @@ fn a_file_that_cannot_be_used_leaves_the_filter_as_it_was() {
 
     replace(&keys, "no colon in here\n");
     gateway.wait_for_line("cannot use the changed file: filter \"keys\", key_auth");
-    assert!(eventually(|| failures() == 1));
+    // Twice, where it changed before the files were looked at once more, which is done when they begin to be watched.
+    assert!(eventually(|| failures() >= 1));
     assert_eq!((with_key(&gateway, "/keys", OLD), with_key(&gateway, "/keys", NEW)), (200, 401));
     // Others do not wait until it is mended.
     renewed(&gateway, "text", || replace(&text, "two"));
     assert_eq!(ask_both(&gateway, "/text", &[], &[]).content, "two");
     assert_eq!(with_key(&gateway, "/keys", OLD), 200);
 
-    let mark = gateway.words().mark();
+    let (mark, before) = (gateway.words().mark(), failures());
     std::fs::remove_file(&keys).unwrap();
     assert!(gateway.words().wait_after(mark, "no such file").is_some());
     assert_eq!(with_key(&gateway, "/keys", OLD), 200);
-    assert!(eventually(|| failures() == 2));
+    assert!(eventually(|| failures() > before));
 
     renewed(&gateway, "keys", || std::fs::write(&keys, format!("shop:{NEW}\n")).unwrap());
     assert_eq!((with_key(&gateway, "/keys", OLD), with_key(&gateway, "/keys", NEW)), (401, 200));
