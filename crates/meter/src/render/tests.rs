@@ -1,7 +1,7 @@
 //! The metrics page, read back by a strict parser of the text format.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use sluice_message::{Fault, FaultKind, GrpcStatus, Side};
@@ -9,7 +9,8 @@ use sluice_message::{Fault, FaultKind, GrpcStatus, Side};
 use super::{ProcessFacts, Seconds};
 use crate::metric::{Kind, METRICS, reference};
 use crate::{
-    ConcurrencyReading, ConcurrencySource, FilterMeter, Meters, ShownCertificate, VariantEnd,
+    CacheReading, CacheSource, ConcurrencyReading, ConcurrencySource, FilterMeter, Meters,
+    PurgeTarget, ShownCertificate, Thoroughness, VariantEnd,
 };
 
 /// A series and its value: name, labels, value.
@@ -195,6 +196,8 @@ fn busy_meters() -> Arc<Meters> {
         let filter = FilterMeter::new(2, &["passed", "refused"]);
         filter.count(1, 0);
         filter.observe_wait(0, 70_000_000);
+        let cache: Weak<Shelf> = Arc::downgrade(&SHELF);
+        filter.watch(cache);
         let variants = filter.variants(&["stable", "new"]);
         variants.on_end(1, 1, VariantEnd::Failed, Some(70_000_000));
         variants.set_share(1, 250);
@@ -309,6 +312,35 @@ fn histograms_grow_and_end_in_their_count() {
         let labels: Vec<_> = labels.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
         let count = value(&samples, &format!("{family}_count"), &labels);
         assert_eq!(count, buckets.last().map(|sample| sample.value), "{family}");
+    }
+}
+
+/// A cache that is never gone.
+static SHELF: LazyLock<Arc<Shelf>> = LazyLock::new(Arc::default);
+
+#[derive(Debug, Default)]
+struct Shelf;
+
+impl CacheSource for Shelf {
+    fn reading(&self) -> CacheReading {
+        CacheReading { entries: 1, bytes: 2, budget: 3, evictions: 4 }
+    }
+
+    fn purge(&self, _: PurgeTarget<'_>, _: Thoroughness) -> usize {
+        0
+    }
+}
+
+#[test]
+fn caches_tell_how_they_are_doing() {
+    let samples = parse(&page(&busy_meters()));
+    for (family, expected) in
+        [("entries", 1.0), ("bytes", 2.0), ("budget_bytes", 3.0), ("evictions_total", 4.0)]
+    {
+        let name = format!("sluice_cache_{family}");
+        let found: Vec<_> = samples.iter().filter(|sample| sample.family == name).collect();
+        assert!(!found.is_empty(), "{name}");
+        assert!(found.iter().all(|sample| sample.value == expected), "{name}");
     }
 }
 
