@@ -1,5 +1,7 @@
 //! What is encoded decodes to the same, however it is cut; what is not whole, or too much, does not decode.
 
+#![expect(clippy::unwrap_used, clippy::as_conversions, reason = "a test")]
+
 use sluice_coding::{Bounds, Coding, Decoder, Encoder, Extent, Undecodable};
 
 const MADE: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
