@@ -60,8 +60,8 @@ struct Bench {
     stand: Stand,
     receiver: Receiver,
     sender: Sender,
-    upstream_receiver: Receiver,
-    upstream_sender: Sender,
+    /// Of the connection to an origin.
+    upstream: (Receiver, Sender),
 }
 
 impl Bench {
@@ -72,19 +72,91 @@ impl Bench {
             stand: Stand::default(),
             receiver: Receiver::new(),
             sender: Sender::new(),
-            upstream_receiver: Receiver::new(),
-            upstream_sender: Sender::new(),
+            upstream: (Receiver::new(), Sender::new()),
         }
     }
 }
 
-/// The coroutine that runs exchanges.
+/// The coroutine that runs exchanges: answers what a connection has to say, pipelined requests in one go; or one
+/// request of a connection that carries many. One loop for both, so that the way of a request is in the program
+/// once, and no future of its own, which the compiler may or may not put in line: that shows in every answer.
 fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         let mut bench = Bench::new();
         loop {
             let mut job = jobs.next().await;
-            let ending = serve_burst(&mut job, &mut bench).await;
+            let ending = 'burst: {
+                let Bench { request, response, stand, receiver, sender, upstream } = &mut bench;
+                let pacing = Pacing::new();
+                let (connection, place, request, given) = match &mut job {
+                    Job::Burst(connection) => {
+                        let place =
+                            (Channel::Own(&connection.stream), &connection.deadline, &pacing);
+                        (&*connection, place, request, Given::Nothing)
+                    }
+                    Job::Request(desk) => {
+                        let Desk { head, deadline, order: Some(order) } = &mut **desk else {
+                            break 'burst Ending::Gone;
+                        };
+                        let place = (Channel::Shared(&order.stream), &*deadline, &pacing);
+                        let given = order.refusal.map_or(Given::Head, Given::Refusal);
+                        (&order.connection, place, head, given)
+                    }
+                };
+                let worker = &*connection.worker;
+                let mut scope = connection.listener.scope();
+                let timeouts = scope.listener.timeouts;
+                let mut downstream = Downstream::new(place, (receiver, sender), timeouts, given);
+                downstream.set_strict_transport(scope.listener.strict_transport());
+                loop {
+                    let arrival = downstream.read_head(&scope.listener.limits, request).await;
+                    match arrival {
+                        Ok(HeadArrival::Request) => {}
+                        Ok(HeadArrival::Idle) => break 'burst Ending::Idle,
+                        Ok(HeadArrival::End) => break 'burst Ending::Gone,
+                        Ok(HeadArrival::Deaf(fault)) => {
+                            break 'burst cut_off(connection, &downstream, fault);
+                        }
+                        Err(fault) => {
+                            if may_be_shared(connection, &scope, &downstream)
+                                && let Some(received) =
+                                    Box::pin(downstream.input_after(PREFACE_LINE)).await
+                            {
+                                break 'burst Ending::Shared(Box::new(Received(received.to_vec())));
+                            }
+                            let heads = (&mut *request, &mut *response, &mut *stand);
+                            let exchange =
+                                Exchange::new(worker, &scope, connection, &mut downstream, heads);
+                            let after = refuse(exchange, fault).await;
+                            break 'burst close(connection, &mut downstream, after).await;
+                        }
+                    }
+                    connection.served.set(connection.served.get() + 1);
+                    let heads = (&mut *request, &mut *response, &mut *stand);
+                    let after = {
+                        let mut exchange =
+                            Exchange::new(worker, &scope, connection, &mut downstream, heads);
+                        match exchange.begin() {
+                            // Nearly every answer that needs no origin ends here, without having waited.
+                            Step::Answered(After::Next) => {
+                                exchange.record();
+                                continue;
+                            }
+                            step => {
+                                finish(&mut exchange, step, (&mut upstream.0, &mut upstream.1))
+                                    .await
+                            }
+                        }
+                    };
+                    if after != After::Next {
+                        break 'burst close(connection, &mut downstream, after).await;
+                    }
+                    // A wait may have seen a reload: the next request goes by the newest configuration.
+                    scope = connection.listener.scope();
+                    downstream.set_timeouts(scope.listener.timeouts);
+                    downstream.set_strict_transport(scope.listener.strict_transport());
+                }
+            };
             bench.request.fields.shrink(HEAD_KEPT);
             bench.response.fields.shrink(HEAD_KEPT);
             // The job's own handles go before the borrower sees the result.
@@ -95,73 +167,6 @@ fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
             jobs.finish(ending);
         }
     })
-}
-
-/// Answers what the connection has to say, pipelined requests in one go; or one request of a connection
-/// that carries many. One loop for both, so that the way of a request is in the program once.
-async fn serve_burst(job: &mut Job, bench: &mut Bench) -> Ending {
-    let Bench { request, response, stand, receiver, sender, .. } = bench;
-    let upstream = (&mut bench.upstream_receiver, &mut bench.upstream_sender);
-    let pacing = Pacing::new();
-    let (connection, place, request, given) = match job {
-        Job::Burst(connection) => {
-            let place = (Channel::Own(&connection.stream), &connection.deadline, &pacing);
-            (&*connection, place, request, Given::Nothing)
-        }
-        Job::Request(desk) => {
-            let Desk { head, deadline, order: Some(order) } = &mut **desk else {
-                return Ending::Gone;
-            };
-            let place = (Channel::Shared(&order.stream), &*deadline, &pacing);
-            let given = order.refusal.map_or(Given::Head, Given::Refusal);
-            (&order.connection, place, head, given)
-        }
-    };
-    let worker = &*connection.worker;
-    let mut scope = connection.listener.scope();
-    let timeouts = scope.listener.timeouts;
-    let mut downstream = Downstream::new(place, (receiver, sender), timeouts, given);
-    downstream.set_strict_transport(scope.listener.strict_transport());
-    loop {
-        let arrival = downstream.read_head(&scope.listener.limits, request).await;
-        match arrival {
-            Ok(HeadArrival::Request) => {}
-            Ok(HeadArrival::Idle) => return Ending::Idle,
-            Ok(HeadArrival::End) => return Ending::Gone,
-            Ok(HeadArrival::Deaf(fault)) => return cut_off(connection, &downstream, fault),
-            Err(fault) => {
-                if may_be_shared(connection, &scope, &downstream)
-                    && let Some(received) = Box::pin(downstream.input_after(PREFACE_LINE)).await
-                {
-                    return Ending::Shared(Box::new(Received(received.to_vec())));
-                }
-                let heads = (&mut *request, &mut *response, &mut *stand);
-                let exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
-                let after = refuse(exchange, fault).await;
-                return close(connection, &mut downstream, after).await;
-            }
-        }
-        connection.served.set(connection.served.get() + 1);
-        let heads = (&mut *request, &mut *response, &mut *stand);
-        let after = {
-            let mut exchange = Exchange::new(worker, &scope, connection, &mut downstream, heads);
-            match exchange.begin() {
-                // Nearly every answer that needs no origin ends here, without having waited.
-                Step::Answered(After::Next) => {
-                    exchange.record();
-                    continue;
-                }
-                step => finish(&mut exchange, step, (&mut *upstream.0, &mut *upstream.1)).await,
-            }
-        };
-        if after != After::Next {
-            return close(connection, &mut downstream, after).await;
-        }
-        // A wait may have seen a reload: the next request goes by the newest configuration.
-        scope = connection.listener.scope();
-        downstream.set_timeouts(scope.listener.timeouts);
-        downstream.set_strict_transport(scope.listener.strict_transport());
-    }
 }
 
 /// Whether a connection may turn out to carry many requests at once: what is no request may be the
@@ -185,23 +190,17 @@ async fn finish<'e>(exchange: &mut Exchange<'e, '_>, step: Step<'e>, halves: Hal
             step => break step,
         };
     };
-    let after = match step {
-        Step::Wait(..) | Step::Filter(_) => {
-            exchange.stop(Fault::internal(FaultKind::Broken).into()).await
-        }
-        Step::Answered(after) => after,
-        Step::Content => exchange.skip_content().await,
-        Step::Stream(outflow) => match Box::pin(exchange.pour(outflow)).await {
-            Ok(after) => after,
-            Err(stop) => exchange.stop(stop).await,
-        },
-        Step::Stopped(stop) => exchange.stop(stop).await,
-        Step::Proxy(cluster, body_limit) => {
-            match exchange.proxy(cluster, body_limit, halves).await {
-                Ok(after) => after,
-                Err(stop) => exchange.stop(stop).await,
-            }
-        }
+    let ended = match step {
+        Step::Wait(..) | Step::Filter(_) => Err(Fault::internal(FaultKind::Broken).into()),
+        Step::Answered(after) => Ok(after),
+        Step::Content => Ok(exchange.skip_content().await),
+        Step::Stream(outflow) => Box::pin(exchange.pour(outflow)).await,
+        Step::Stopped(stop) => Err(stop),
+        Step::Proxy(cluster, body_limit) => exchange.proxy(cluster, body_limit, halves).await,
+    };
+    let after = match ended {
+        Ok(after) => after,
+        Err(stop) => exchange.stop(stop).await,
     };
     if let Some(admission) = exchange.route.and_then(|route| route.admission.as_ref()) {
         exchange.teach(admission);
