@@ -26,8 +26,18 @@ fn ask(sluice: &Sluice) -> Finished {
     run(&["upgrade", "--pid", &sluice.pid().to_string()], "")
 }
 
+/// The process that goes may go while it is asked: no answer is one that is not there yet.
 fn shows(sluice: &Sluice, sample: &str, value: u64) -> bool {
-    eventually(|| metric(&sluice.admin(), sample) == value)
+    eventually(|| {
+        let mut script = ByteScript::connect(&sluice.admin());
+        let page = script.send("GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        let Ok(page) = page.read_response(Asked::Get) else { return false };
+        let text = page.text();
+        text.lines().any(|line| {
+            let shown = line.strip_prefix(sample).and_then(|rest| rest.trim().parse::<u64>().ok());
+            shown == Some(value)
+        })
+    })
 }
 
 /// A copy of the program that the test may replace.
