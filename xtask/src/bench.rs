@@ -25,7 +25,7 @@ const PROXIED: f64 = 7_500.0;
 const IDLE_FILTERS: f64 = 400.0;
 const KNOWN_TOKEN: f64 = 1_500.0;
 /// What one costs now, its chain included; the decision alone is within the 300 that are wanted.
-const RATE_LIMIT: f64 = 560.0;
+const RATE_LIMIT: f64 = 580.0;
 const ROUTES: f64 = 1.05;
 const CPU_DIRECT: f64 = 0.96;
 const CPU_PROXIED: f64 = 0.90;
