@@ -1,12 +1,13 @@
 //! The answer to a request from what is kept: whole, a part, or that nothing has changed.
 
-use sluice_filter::{Body, Reply};
+use sluice_filter::Reply;
 use sluice_message::{
     ByteRange, Fields, Method, Precondition, Ranges, SpaceExhausted, judge_novelty, parse_ranges,
     range_applies,
 };
 
 use crate::asked::{Asked, NOVELTY, RANGE};
+use crate::content::Parts;
 use crate::entry::{About, Entry};
 use crate::told::{Told, tell, tell_age};
 
@@ -49,7 +50,7 @@ fn whole(entry: &Entry, question: &Question<'_>) -> Result<Reply, SpaceExhausted
     let mut reply = Reply::new(about.status);
     reply.fields = about.fields.with_room(128);
     finish(&mut reply.fields, about, question)?;
-    reply.body = Body::Shared(entry.body.clone());
+    reply.body = entry.body.body();
     Ok(reply)
 }
 
@@ -85,7 +86,7 @@ fn choose(entry: &Entry, question: &Question<'_>) -> Result<Reply, SpaceExhauste
     if values.next().is_some() || !range_applies(question.fields, &about.validators()) {
         return whole(entry, question);
     }
-    let length = u64::try_from(entry.body.len()).unwrap_or(u64::MAX);
+    let length = entry.body.length();
     match parse_ranges(value, length) {
         Ranges::Whole => whole(entry, question),
         Ranges::Unsatisfiable => {
@@ -121,34 +122,33 @@ fn partial(
     parts: &[ByteRange],
 ) -> Result<Reply, SpaceExhausted> {
     let about = &entry.about;
-    let length = entry.body.len();
-    let place = |place: u64| usize::try_from(place).unwrap_or(usize::MAX);
+    let length = entry.body.length();
+    let content =
+        |part: &ByteRange| entry.body.part(part.first, (part.last - part.first).saturating_add(1));
     let mut reply = Reply::new(206);
     if let [part] = parts {
         reply.fields = about.fields.with_room(160);
         let range = format!("bytes {}-{}/{length}", part.first, part.last);
         reply.fields.push(b"content-range", range.as_bytes())?;
-        let end = place(part.last).saturating_add(1);
-        reply.body = Body::Shared(entry.body.part(place(part.first)..end));
+        reply.body = content(part).body();
     } else {
         // A line that no content is likely to hold: it depends on what nobody outside knows.
         let boundary = format!("{:016x}{:016x}", question.now, about.born);
         let kind = about.fields.values_of(b"content-type").next();
-        let mut body = Vec::new();
+        let (mut body, mut between) = (Parts::default(), Vec::new());
         for part in parts {
             let range = format!("content-range: bytes {}-{}/{length}\r\n", part.first, part.last);
-            body.extend_from_slice(format!("\r\n--{boundary}\r\n").as_bytes());
+            between.extend_from_slice(format!("\r\n--{boundary}\r\n").as_bytes());
             if let Some(kind) = kind {
-                body.extend_from_slice(b"content-type: ");
-                body.extend_from_slice(kind);
-                body.extend_from_slice(b"\r\n");
+                between.extend_from_slice(b"content-type: ");
+                between.extend_from_slice(kind);
+                between.extend_from_slice(b"\r\n");
             }
-            body.extend_from_slice(range.as_bytes());
-            body.extend_from_slice(b"\r\n");
-            let end = place(part.last).saturating_add(1);
-            body.extend_from_slice(&entry.body.part(place(part.first)..end));
+            between.extend_from_slice(range.as_bytes());
+            between.extend_from_slice(b"\r\n");
+            body = body.with_bytes(std::mem::take(&mut between)).with(content(part));
         }
-        body.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+        body = body.with_bytes(format!("\r\n--{boundary}--\r\n").into_bytes());
         for (name, value) in about.fields.iter() {
             // RFC 9110, 15.3.7.2: the type of each part stands with it.
             if !name.eq_ignore_ascii_case(b"content-type") {
@@ -157,7 +157,7 @@ fn partial(
         }
         let kind = format!("multipart/byteranges; boundary={boundary}");
         reply.fields.push(b"content-type", kind.as_bytes())?;
-        reply.body = body.into();
+        reply.body = body.into_body();
     }
     finish(&mut reply.fields, about, question)?;
     Ok(reply)

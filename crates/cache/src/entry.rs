@@ -1,10 +1,12 @@
 //! An answer that is kept.
 
+use std::hash::Hasher;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use sluice_filter::SharedBytes;
 use sluice_message::{Field, Fields, Validators, parse_http_date};
 
+use crate::content::Content;
+use crate::fifo::Queued;
 use crate::policy::{Staleness, Terms};
 use crate::vary::Selecting;
 
@@ -49,7 +51,7 @@ pub(crate) struct About {
 pub(crate) struct Entry {
     pub(crate) identity: Identity,
     pub(crate) about: About,
-    pub(crate) body: SharedBytes,
+    pub(crate) body: Content,
     /// Until when it is fresh, in nanoseconds.
     fresh_until: u64,
     /// Bytes it counts for.
@@ -57,7 +59,7 @@ pub(crate) struct Entry {
     state: AtomicU8,
     uses: AtomicU8,
     /// The queue it is in.
-    pub(crate) queue: AtomicU8,
+    queue: AtomicU8,
     /// Until when nobody is to ask the origin again, in nanoseconds.
     asked_until: AtomicU64,
 }
@@ -89,7 +91,7 @@ impl About {
 }
 
 impl Entry {
-    pub(crate) fn new(identity: Identity, about: About, body: SharedBytes) -> Self {
+    pub(crate) fn new(identity: Identity, about: About, body: Content) -> Self {
         let fields = about.fields.bytes().len() + size_of_val(about.fields.lines());
         let names = identity.url.len() + identity.extra.len();
         let tags = about.tags.iter().map(|tag| tag.len() + size_of::<Box<[u8]>>()).sum::<usize>();
@@ -98,7 +100,7 @@ impl Entry {
         let around = size_of::<Self>() + PLACE + names + tags + vary + withheld.sum::<usize>();
         Self {
             fresh_until: about.fresh_until(),
-            cost: around + fields + body.len(),
+            cost: around + fields + body.size(),
             identity,
             about,
             body,
@@ -195,13 +197,50 @@ impl Entry {
             self.uses.store(uses + 1, Ordering::Relaxed);
         }
     }
+}
 
-    /// How often it was given, up to a few times.
-    pub(crate) fn uses(&self) -> u8 {
+impl Queued for Entry {
+    fn hash(&self) -> u64 {
+        self.identity.hash
+    }
+
+    fn cost(&self) -> u64 {
+        u64::try_from(self.cost).unwrap_or(u64::MAX)
+    }
+
+    fn is_kept(&self) -> bool {
+        Self::is_kept(self)
+    }
+
+    fn uses(&self) -> u8 {
         self.uses.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_uses(&self, uses: u8) {
+    fn set_uses(&self, uses: u8) {
         self.uses.store(uses, Ordering::Relaxed);
+    }
+
+    fn queue(&self) -> &AtomicU8 {
+        &self.queue
+    }
+}
+
+/// The key is a hash already.
+#[derive(Debug, Default)]
+pub(crate) struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
 }

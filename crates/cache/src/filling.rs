@@ -40,6 +40,8 @@ struct Progress {
 pub(crate) enum Outcome {
     /// It is there, and kept if there is room.
     Whole(Arc<Entry>),
+    /// It was on the disk, and is kept in memory if there is room.
+    Recalled(Arc<Entry>),
     /// It is for nobody but who asked.
     Unshared,
     /// The origin failed: all get this status.

@@ -3,9 +3,11 @@
 mod ask;
 mod change;
 mod keep;
+mod recall;
 mod refresh;
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use sluice_meter::FilterMeter;
 use crate::answer::{Question, answer};
 use crate::asked::{Asked, CONTROL, COOKIE, FORWARDED, PRECONDITION, STEERING, UPGRADE};
 use crate::desk::Desks;
+use crate::disk::{Claim, Disk, Tier};
 use crate::entry::{Entry, Identity};
 use crate::job::{Job, Tee};
 use crate::key::{KeyPlan, write_values};
@@ -49,6 +52,33 @@ pub struct Settings {
     pub purgers: Vec<IpNet>,
     /// Names of the fields that answers name their tags in; lower case.
     pub tags: Vec<Box<[u8]>>,
+    /// Where answers outlive the process, if they do.
+    pub disk: Option<DiskPlan>,
+}
+
+/// Where answers outlive the process.
+#[derive(Clone, Debug)]
+pub struct DiskPlan {
+    /// The name of the cache: caches that share a folder have names of their own.
+    pub name: String,
+    /// The folder.
+    pub path: PathBuf,
+    /// Bytes that all may take that use the folder.
+    pub size: u64,
+    /// Bytes of content that one answer may have.
+    pub entry_limit: u64,
+    /// What becomes of the folder now.
+    pub claim: Claim,
+}
+
+impl DiskPlan {
+    /// The part of the folder for a cache with these keys.
+    fn tier(&self, key: &KeyPlan) -> Result<Option<Tier>, String> {
+        let Some(disk) = Disk::at(&self.path, self.size, self.claim)? else { return Ok(None) };
+        // Answers that were told apart in another way are not found again.
+        let name = format!("{}\n{key:?}", self.name);
+        Ok(Some(Tier::new(disk, name.as_bytes(), self.entry_limit)))
+    }
 }
 
 /// Whether what clients say in `Cache-Control` is heeded.
@@ -85,6 +115,7 @@ pub struct Cache(Arc<Inner>);
 struct Inner {
     settings: Settings,
     store: Arc<Store>,
+    tier: Option<Tier>,
     desks: Desks,
     meter: Arc<FilterMeter>,
     owner: Owner,
@@ -112,8 +143,18 @@ impl Cache {
     ];
 
     /// A cache with these settings, for so many workers. What a cache with this meter keeps is kept on.
-    #[must_use]
-    pub fn new(settings: Settings, workers: usize, meter: Arc<FilterMeter>) -> Self {
+    ///
+    /// # Errors
+    /// Why the folder cannot be used that answers are to outlive the process in.
+    pub fn new(
+        settings: Settings,
+        workers: usize,
+        meter: Arc<FilterMeter>,
+    ) -> Result<Self, String> {
+        let tier = match &settings.disk {
+            Some(plan) => plan.tier(&settings.key)?,
+            None => None,
+        };
         // What was kept stays, if requests are told apart as before.
         let same = meter.caches_of::<Store>().into_iter().find(|it| *it.plan() == settings.key);
         let store = same.unwrap_or_else(|| {
@@ -123,8 +164,9 @@ impl Cache {
             store
         });
         store.resize(settings.memory);
+        store.set_tier(tier.clone());
         let desks = Desks::new(workers);
-        Self(Arc::new(Inner { settings, store, desks, meter, owner: Owner::new() }))
+        Ok(Self(Arc::new(Inner { settings, store, tier, desks, meter, owner: Owner::new() })))
     }
 }
 
@@ -205,7 +247,7 @@ impl Inner {
         let (url, extra) = desk.key.split_at_checked(url).unwrap_or_default();
         let identity = Identity { hash, url: url.into(), extra: extra.into() };
         drop(desk);
-        self.consider(context, Seeking { identity, asked, entry, waits: 0 })
+        self.look_further(context, Seeking { identity, asked, entry, waits: 0 })
     }
 
     /// Whether the cache has nothing to do with this request.

@@ -2,19 +2,25 @@
 
 mod answer;
 mod asked;
+mod content;
 mod desk;
 mod directives;
+mod disk;
 mod entry;
+mod fifo;
 mod filling;
 mod filter;
+mod hashing;
 mod head;
 mod job;
 mod key;
 mod policy;
 mod store;
+mod target;
 mod told;
 mod vary;
 
-pub use filter::{Cache, Obedience, Settings};
+pub use disk::Claim;
+pub use filter::{Cache, DiskPlan, Obedience, Settings};
 pub use key::{Choice, KeyPlan, Order, Part, QueryPlan};
 pub use policy::{Cookies, Rules, SetCookie};

@@ -57,6 +57,16 @@ impl Selecting {
         encodings(stored) == encodings(request.values_of(b"accept-encoding"))
     }
 
+    /// The field of this name in lower case, and the lines in the form of [`write_values`].
+    pub(crate) fn new(name: &[u8], values: &[u8]) -> Self {
+        Self { name: name.into(), values: values.into() }
+    }
+
+    /// What it was made of.
+    pub(crate) fn parts(&self) -> (&[u8], &[u8]) {
+        (&self.name, &self.values)
+    }
+
     /// Bytes it takes.
     pub(crate) fn size(&self) -> usize {
         size_of::<Self>() + self.name.len() + self.values.len()

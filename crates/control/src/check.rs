@@ -1,5 +1,6 @@
 //! Whether a configuration could be used, without using it.
 
+use sluice_cache::Claim;
 use sluice_model::Model;
 
 use crate::compile::{Shelf, prepare};
@@ -14,7 +15,7 @@ use crate::lists;
 /// the program would start without it.
 pub fn check(document: &Document) -> Result<Model, ConfigError> {
     let model = document.parse()?;
-    prepare(&model, &Shelf::new(1)).map_err(ConfigError::Unusable)?;
+    prepare(&model, &Shelf::new(1, Claim::Look)).map_err(ConfigError::Unusable)?;
     for path in lists::paths(&model) {
         lists::read(&path)?;
     }

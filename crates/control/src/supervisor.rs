@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use sluice_cache::Claim;
 use sluice_engine::Snapshot;
 use sluice_meter::Name;
 use sluice_model::{Model, Style};
@@ -104,7 +105,8 @@ fn start_and_serve(
     let document = launch.source.read().map_err(Failure::Config)?;
     let model = document.parse().map_err(Failure::Config)?;
     let workers = launch.workers.or(model.workers).unwrap_or_else(cpus);
-    let shelf = Shelf::new(workers);
+    let claim = if upgrades.is_some() { Claim::Await } else { Claim::Take };
+    let shelf = Shelf::new(workers, claim);
     let prepared =
         prepare(&model, &shelf).map_err(|flaws| Failure::Config(ConfigError::Unusable(flaws)))?;
     let status = Status::new(workers);

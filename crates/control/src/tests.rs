@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use sluice_cache::Claim;
 use sluice_meter::Meters;
 use sluice_model::{Format, Model, ServerAddress, Upstream};
 use sluice_net::tls::{ClientSettings, TlsClient, Trust};
@@ -26,7 +27,7 @@ fn model(text: &str) -> Model {
 }
 
 fn prepared(model: &Model) -> Prepared {
-    prepare(model, &Shelf::new(1)).unwrap_or_else(|flaws| panic!("{flaws:?}"))
+    prepare(model, &Shelf::new(1, Claim::Look)).unwrap_or_else(|flaws| panic!("{flaws:?}"))
 }
 
 fn open(before: &Estate, text: &str) -> Result<Estate, Vec<Flaw>> {

@@ -8,6 +8,14 @@ pub trait CacheSource: Any + fmt::Debug + Send + Sync {
     /// How it is doing.
     fn reading(&self) -> CacheReading;
 
+    /// How its folder on a disk is doing, if it has one.
+    fn disk(&self) -> Option<DiskReading> {
+        None
+    }
+
+    /// Leaves its folder to the process that takes this one's place.
+    fn retire(&self) {}
+
     /// Forgets what is named, or has it confirmed before it is given again. How many answers that hit.
     fn purge(&self, target: PurgeTarget<'_>, thoroughness: Thoroughness) -> usize;
 }
@@ -23,6 +31,23 @@ pub struct CacheReading {
     pub budget: usize,
     /// Answers that went because others needed their place.
     pub evictions: u64,
+}
+
+/// A folder that caches keep answers in, at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskReading {
+    /// Its path.
+    pub folder: String,
+    /// Answers that are kept.
+    pub entries: usize,
+    /// Bytes they take, in whole blocks.
+    pub bytes: u64,
+    /// Bytes there may be: less than configured while the disk has no room.
+    pub budget: u64,
+    /// Answers that went because others needed their place.
+    pub evictions: u64,
+    /// What went wrong, and how often.
+    pub faults: Vec<(&'static str, u64)>,
 }
 
 /// What a cache is to forget.

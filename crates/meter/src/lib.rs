@@ -25,7 +25,7 @@ mod worker;
 pub use access::{
     AccessFormat, AccessRecord, ClientRecord, TemplateError, TemplateProblem, TlsRecord, VARIABLES,
 };
-pub use cache::{CacheReading, CacheSource, PurgeTarget, Thoroughness};
+pub use cache::{CacheReading, CacheSource, DiskReading, PurgeTarget, Thoroughness};
 pub use concurrency::{ConcurrencyReading, ConcurrencySource};
 pub use counter::{Counter, Gauge, Level, Tally};
 pub use date::http_date;

@@ -100,6 +100,16 @@ metrics! {
         "Bytes that there may be.";
     CACHE_EVICTIONS = Counter "sluice_cache_evictions_total" ["filter"]
         "Answers that went because others needed their place.";
+    CACHE_DISK_ENTRIES = Gauge "sluice_cache_disk_entries" ["folder"]
+        "Answers that caches keep in a folder.";
+    CACHE_DISK_BYTES = Gauge "sluice_cache_disk_bytes" ["folder"]
+        "Bytes that they take, in whole blocks.";
+    CACHE_DISK_BUDGET = Gauge "sluice_cache_disk_budget_bytes" ["folder"]
+        "Bytes that there may be: less than configured while the disk has no room.";
+    CACHE_DISK_EVICTIONS = Counter "sluice_cache_disk_evictions_total" ["folder"]
+        "Answers that went because others needed their place.";
+    CACHE_DISK_FAULTS = Counter "sluice_cache_disk_faults_total" ["folder", "reason"]
+        "What went wrong: no_space, read_only and failed (writing), damaged (a file was not what had been written, and is dropped), busy (too much waits to be written).";
     VARIANT_REQUESTS = Counter "sluice_variant_requests_total" ["filter", "variant"]
         "Requests that were over, by the variant that the canary filter chose for them.";
     VARIANT_ERRORS = Counter "sluice_variant_errors_total" ["filter", "variant"]

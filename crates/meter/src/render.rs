@@ -13,10 +13,10 @@ use crate::meters::locked;
 use crate::metric::{self, Metric};
 use crate::route::CLASSES;
 use crate::{
-    CacheReading, ClassCounters, ConcurrencyReading, Counter, GrpcCounters, HANDSHAKE_REASONS,
-    HTTP2_REASONS, HandshakeMeter, Histogram, ListenerMeter, Meters, PerWorker, RouteMeter,
-    ServerMeter, ShownCertificate, TLS_VERSIONS, TunnelMeter, UpstreamMeter, VariantMeter,
-    VariantTotals, WorkerMeter,
+    CacheReading, ClassCounters, ConcurrencyReading, Counter, DiskReading, GrpcCounters,
+    HANDSHAKE_REASONS, HTTP2_REASONS, HandshakeMeter, Histogram, ListenerMeter, Meters, PerWorker,
+    RouteMeter, ServerMeter, ShownCertificate, TLS_VERSIONS, TunnelMeter, UpstreamMeter,
+    VariantMeter, VariantTotals, WorkerMeter,
 };
 
 /// What only the caller can read: facts about the process. What is `None` is left out of the page.
@@ -221,6 +221,9 @@ impl Meters {
             meter.known_caches().map(|reading| (name.as_str(), reading))
         });
         render_caches(page, &caches.collect::<Vec<_>>());
+        let all = filters.values().flat_map(|meter| meter.caches());
+        let disks = all.filter_map(|cache| cache.disk());
+        render_disks(page, &disks.map(|disk| (disk.folder.clone(), disk)).collect());
         let variants = filters.iter().filter_map(|(name, meter)| {
             meter.known_variants().map(|variants| (name.as_str(), variants))
         });
@@ -600,6 +603,28 @@ fn render_caches(page: &mut Page<'_>, caches: &[(&str, CacheReading)]) {
     gauge(page, &metric::CACHE_BYTES, &|reading| wide(reading.bytes));
     gauge(page, &metric::CACHE_BUDGET, &|reading| wide(reading.budget));
     gauge(page, &metric::CACHE_EVICTIONS, &|reading| reading.evictions);
+}
+
+/// The folders of caches, each once.
+fn render_disks(page: &mut Page<'_>, disks: &BTreeMap<String, DiskReading>) {
+    let mut gauge = |metric: &Metric, read: fn(&DiskReading) -> u64| {
+        page.family(metric);
+        for (folder, reading) in disks {
+            page.sample(metric.name, &[("folder", folder)], read(reading));
+        }
+    };
+    let entries = |reading: &DiskReading| u64::try_from(reading.entries).unwrap_or(u64::MAX);
+    gauge(&metric::CACHE_DISK_ENTRIES, entries);
+    gauge(&metric::CACHE_DISK_BYTES, |reading| reading.bytes);
+    gauge(&metric::CACHE_DISK_BUDGET, |reading| reading.budget);
+    gauge(&metric::CACHE_DISK_EVICTIONS, |reading| reading.evictions);
+    page.family(&metric::CACHE_DISK_FAULTS);
+    for (folder, reading) in disks {
+        for (reason, count) in &reading.faults {
+            let labels = [("folder", folder.as_str()), ("reason", reason)];
+            page.sample(metric::CACHE_DISK_FAULTS.name, &labels, *count);
+        }
+    }
 }
 
 /// What is counted for the variants of these filters.

@@ -32,7 +32,7 @@ mod told;
 mod user_agent;
 
 pub use body_replace::{BodyPattern, BodyRule, Letters};
-pub use cache::{CacheCookies, CacheKeyPart};
+pub use cache::{CacheCookies, CacheDisk, CacheKeyPart};
 pub use canary::{
     CanaryCookie, CanaryRamp, CanaryRollback, CanaryRule, CanaryShare, CanaryVariant, Fallback,
 };

@@ -47,14 +47,15 @@ pub use expression::Expression;
 pub use files::{FileCache, Files, Precompressed};
 pub use filter::{
     AcceptedIds, AuthBody, AuthCache, AuthProtocol, BandwidthLimit, BasicAuth, BodyPattern,
-    BodyReplace, BodyRule, Cache, CacheCookies, CacheKeyPart, Canary, CanaryCookie, CanaryRamp,
-    CanaryRollback, CanaryRule, CanaryShare, CanaryVariant, ClientAuth, Compress, ContentEncoding,
-    Cors, Csrf, CsrfToken, Decompress, EncodingLevels, ExternalAuth, Fallback, Filter, FilterKind,
-    FilterUpstream, Geo, Guard, HeaderEdits, Headers, HmacAuth, Ip, JwksSource, Jwt, JwtKeys,
-    KeyAuth, KeyOptions, KeyedConcurrency, Length, Letters, MockBody, NamePattern, NamedSecrets,
-    Oidc, OidcEndpoint, OidcProvider, OidcSession, PageOrigin, Places, PlainResponses, QueryEdits,
-    RateHeaders, RateLimit, RateRule, RedirectFilter, Referer, RequestId, RespondFilter, Rewrite,
-    Run, SecurityHeaders, TokenPlace, Unsaid, UserAgent, WhenFull, WithoutCredentials,
+    BodyReplace, BodyRule, Cache, CacheCookies, CacheDisk, CacheKeyPart, Canary, CanaryCookie,
+    CanaryRamp, CanaryRollback, CanaryRule, CanaryShare, CanaryVariant, ClientAuth, Compress,
+    ContentEncoding, Cors, Csrf, CsrfToken, Decompress, EncodingLevels, ExternalAuth, Fallback,
+    Filter, FilterKind, FilterUpstream, Geo, Guard, HeaderEdits, Headers, HmacAuth, Ip, JwksSource,
+    Jwt, JwtKeys, KeyAuth, KeyOptions, KeyedConcurrency, Length, Letters, MockBody, NamePattern,
+    NamedSecrets, Oidc, OidcEndpoint, OidcProvider, OidcSession, PageOrigin, Places,
+    PlainResponses, QueryEdits, RateHeaders, RateLimit, RateRule, RedirectFilter, Referer,
+    RequestId, RespondFilter, Rewrite, Run, SecurityHeaders, TokenPlace, Unsaid, UserAgent,
+    WhenFull, WithoutCredentials,
 };
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,

@@ -44,6 +44,13 @@ pub fn unix_ms() -> u64 {
     u64::try_from(monotonic_ms.saturating_add(WALL_OFFSET_MS.get())).unwrap_or(0)
 }
 
+/// Time at this very moment on the wall clock, in nanoseconds since 1970 (UTC): for threads without turns, and for
+/// names that must not come twice.
+#[must_use]
+pub fn precise_unix_nanos() -> u64 {
+    nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
 /// Reads the clock for the coming turn.
 #[inline]
 pub(crate) fn advance() {

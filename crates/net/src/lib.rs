@@ -34,7 +34,7 @@ mod timer;
 pub mod tls;
 pub mod watch;
 
-pub use clock::{Nanos, now, precise_now, unix_ms};
+pub use clock::{Nanos, now, precise_now, precise_unix_nanos, unix_ms};
 pub use connect::connect;
 pub use inherit::{Inherited, Socket, Sockets, sockets_of_service_manager};
 pub use listen::{Accepted, Binding, Listener, PeerAddress};

@@ -21,7 +21,7 @@ use crate::store::{Course, Lead};
 use crate::told::{Forward, Told, tell};
 
 /// A request waits for others no more often than this: then it asks for itself.
-const MOST_WAITS: u32 = 2;
+pub(super) const MOST_WAITS: u32 = 2;
 
 impl Inner {
     /// What is to be done if the first look did not answer the request.
@@ -125,7 +125,7 @@ impl Inner {
     }
 
     /// Waits for what another request asked for.
-    fn wait(
+    pub(super) fn wait(
         self: &Arc<Self>,
         context: &RequestContext<'_>,
         seeking: Seeking,
@@ -160,6 +160,10 @@ impl Inner {
                 let told = Told::Collapsed(forward);
                 return self.give(context, (&entry, seeking.asked), told, COALESCED);
             }
+            Some(Outcome::Recalled(entry)) if entry.is_for(&context.request.fields) => {
+                seeking.entry = Some(entry);
+                return self.consider(context, seeking);
+            }
             Some(Outcome::Failed(status)) => {
                 self.meter.count(worker, FAILED_TOGETHER);
                 return Verdict::refuse(status, "the origin failed for all who waited");
@@ -173,7 +177,7 @@ impl Inner {
         let identity = &seeking.identity;
         let key = (&*identity.url, &*identity.extra);
         seeking.entry = self.store.find(identity.hash, key, &context.request.fields);
-        self.consider(context, seeking)
+        self.look_further(context, seeking)
     }
 
     /// Has the origin asked by this request, for all who wait for the answer.

@@ -8,7 +8,8 @@ use sluice_meter::Thoroughness;
 
 use super::{INVALIDATED, Inner, PURGE_REFUSED, PURGED};
 use crate::job::Change;
-use crate::store::{Store, Target};
+use crate::store::Store;
+use crate::target::Target;
 
 impl Inner {
     /// A request that is not answered from what is kept.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::Store;
+use crate::content::Content;
 use crate::entry::{About, Entry};
 use crate::filling::{Filling, Outcome};
 
@@ -68,7 +69,7 @@ impl Lead {
 
     /// All content is there.
     pub(crate) fn finish(mut self, about: About) -> Arc<Entry> {
-        let body = std::mem::take(&mut self.bytes).into();
+        let body = Content::from(std::mem::take(&mut self.bytes));
         let identity = self.filling.identity.clone();
         self.deliver(Entry::new(identity, about, body))
     }
@@ -77,10 +78,25 @@ impl Lead {
     pub(crate) fn deliver(mut self, entry: Entry) -> Arc<Entry> {
         let entry = Arc::new(entry);
         self.store.release(std::mem::take(&mut self.reserved));
+        if self.filling.is_void() {
+            entry.leave();
+        } else {
+            if !self.store.put(&entry) {
+                entry.leave();
+            }
+            self.store.save(&entry);
+        }
+        self.end(Outcome::Whole(Arc::clone(&entry)));
+        entry
+    }
+
+    /// It was on the disk.
+    pub(crate) fn recall(mut self, entry: Entry) -> Arc<Entry> {
+        let entry = Arc::new(entry);
         if self.filling.is_void() || !self.store.put(&entry) {
             entry.leave();
         }
-        self.end(Outcome::Whole(Arc::clone(&entry)));
+        self.end(Outcome::Recalled(Arc::clone(&entry)));
         entry
     }
 

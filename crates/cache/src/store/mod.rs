@@ -1,23 +1,23 @@
 //! Where answers are kept in memory: sharded, with a budget that is never exceeded.
 
-mod fifo;
 mod lead;
 mod shard;
 #[cfg(test)]
 mod tests;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use foldhash::SharedSeed;
-use foldhash::quality::SeedableRandomState;
 use sluice_message::Fields;
-use sluice_meter::{CacheReading, CacheSource, PurgeTarget, Thoroughness};
+use sluice_meter::{CacheReading, CacheSource, DiskReading, PurgeTarget, Thoroughness};
+use sluice_net::{now, unix_ms};
 
+use crate::disk::Tier;
 use crate::entry::{Entry, Identity};
 use crate::filling::{Company, Filling};
+use crate::hashing::Hashing;
 use crate::key::KeyPlan;
+use crate::target::Target;
 use shard::Shard;
 
 pub(crate) use lead::Lead;
@@ -29,8 +29,9 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Store {
     shards: Box<[Mutex<Shard>]>,
-    /// Random, so that nobody can choose URLs that share a place.
-    hashing: SeedableRandomState,
+    hashing: Hashing,
+    /// Where answers outlive the process, if they do.
+    tier: RwLock<Option<Tier>>,
     budget: AtomicUsize,
     /// What its keys are made of.
     plan: KeyPlan,
@@ -52,28 +53,13 @@ pub(crate) enum Course {
     Lead(Lead),
 }
 
-/// What is purged.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Target<'a> {
-    /// All answers to a URL, in the form of the key plan.
-    Url(&'a [u8]),
-    /// All answers to URLs that begin so.
-    Prefix(&'a [u8]),
-    /// All answers with this tag.
-    Tag(&'a [u8]),
-    /// Everything.
-    All,
-}
-
 impl Store {
     /// With room for so many bytes, and keys of this plan.
     pub(crate) fn new(budget: usize, plan: KeyPlan) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            hashing: SeedableRandomState::with_seed(
-                RandomState::new().hash_one(0),
-                SharedSeed::global_random(),
-            ),
+            hashing: Hashing::of_process(),
+            tier: RwLock::new(None),
             budget: AtomicUsize::new(budget),
             plan,
             used: AtomicUsize::new(0),
@@ -85,9 +71,7 @@ impl Store {
     /// What stands for a URL.
     #[inline]
     pub(crate) fn hash(&self, url: &[u8]) -> u64 {
-        let mut hasher = self.hashing.build_hasher();
-        hasher.write(url);
-        hasher.finish()
+        self.hashing.hash(url)
     }
 
     fn shard(&self, hash: u64) -> Option<MutexGuard<'_, Shard>> {
@@ -203,8 +187,11 @@ impl Store {
         room
     }
 
-    /// Takes an entry out.
+    /// Takes an entry out, of the disk, too.
     pub(crate) fn remove(&self, entry: &Arc<Entry>) {
+        if let Some(tier) = self.tier() {
+            tier.remove(entry);
+        }
         let Some(mut shard) = self.shard(entry.identity.hash) else { return };
         let freed = shard.remove(entry);
         drop(shard);
@@ -213,10 +200,13 @@ impl Store {
 
     /// Purges, and says how many answers that hit. What is on its way is not kept either.
     pub(crate) fn forget(&self, target: Target<'_>, thoroughness: Thoroughness) -> usize {
+        let tier = self.tier();
         let mut hits = 0;
         let mut purge = |shard: &Mutex<Shard>| {
-            let (count, freed) = locked(shard).purge(target, thoroughness);
-            hits += count;
+            let (hit, freed) = locked(shard).purge(target, thoroughness);
+            // What is in both places is one answer.
+            let alone = |entry: &&Arc<Entry>| !tier.as_ref().is_some_and(|tier| tier.has(entry));
+            hits += hit.iter().filter(alone).count();
             self.release(freed);
         };
         match target {
@@ -226,7 +216,24 @@ impl Store {
             }
             _ => self.shards.iter().for_each(&mut purge),
         }
-        hits
+        hits + tier.map_or(0, |tier| tier.forget(target, thoroughness))
+    }
+
+    /// Where answers outlive the process, if they do.
+    pub(crate) fn tier(&self) -> Option<Tier> {
+        self.tier.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Answers outlive the process here from now on.
+    pub(crate) fn set_tier(&self, tier: Option<Tier>) {
+        *self.tier.write().unwrap_or_else(PoisonError::into_inner) = tier;
+    }
+
+    /// Has an entry outlive the process.
+    fn save(&self, entry: &Entry) {
+        if let Some(tier) = self.tier() {
+            tier.save(entry, (now(), unix_ms()));
+        }
     }
 
     /// What its keys are made of.
@@ -248,6 +255,16 @@ impl CacheSource for Store {
             bytes: self.used.load(Ordering::Relaxed),
             budget: self.budget.load(Ordering::Relaxed),
             evictions: self.evictions.load(Ordering::Relaxed),
+        }
+    }
+
+    fn disk(&self) -> Option<DiskReading> {
+        self.tier().map(|tier| tier.disk.reading())
+    }
+
+    fn retire(&self) {
+        if let Some(tier) = self.tier() {
+            tier.disk.retire();
         }
     }
 

@@ -1,16 +1,16 @@
 //! A part of the store: what is kept, what is on its way, and in which order things go.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use sluice_message::Fields;
 use sluice_meter::Thoroughness;
 
-use super::Target;
-use super::fifo::Queues;
-use crate::entry::{Entry, Identity};
+use crate::entry::{AsItIs, Entry, Identity};
+use crate::fifo::Queues;
 use crate::filling::{Company, Filling};
+use crate::target::Target;
 
 /// Variants of an answer to one URL that are kept.
 const VARIANTS: usize = 64;
@@ -20,7 +20,7 @@ const NOTES: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     buckets: HashMap<u64, Bucket, BuildHasherDefault<AsItIs>>,
-    queues: Queues,
+    queues: Queues<Entry>,
     /// Notes that were made since somebody looked for old ones.
     notes: usize,
 }
@@ -33,26 +33,6 @@ struct Bucket {
     fillings: Vec<Arc<Filling>>,
     /// Until when answers are taken to be for nobody but who asks, in nanoseconds.
     unshared_until: u64,
-}
-
-/// The key is a hash already.
-#[derive(Debug, Default)]
-pub(super) struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
 }
 
 impl Bucket {
@@ -177,13 +157,13 @@ impl Shard {
         Some(entry.cost)
     }
 
-    /// How many answers are hit, and bytes that were freed.
+    /// The answers that are hit, and bytes that were freed.
     pub(super) fn purge(
         &mut self,
         target: Target<'_>,
         thoroughness: Thoroughness,
-    ) -> (usize, usize) {
-        let (mut hits, mut left) = (0, Vec::new());
+    ) -> (Vec<Arc<Entry>>, usize) {
+        let mut hit = Vec::new();
         for bucket in self.buckets.values_mut() {
             // What is on its way may be older than the purge; its tags are not known yet.
             for filling in &bucket.fillings {
@@ -194,25 +174,17 @@ impl Shard {
             bucket.fillings.retain(|filling| !filling.is_void());
             for entry in &bucket.entries {
                 if target.has(&entry.identity, &entry.about.tags) {
-                    hits += 1;
-                    match thoroughness {
-                        Thoroughness::Soft => entry.spoil(),
-                        Thoroughness::Hard => left.push(Arc::clone(entry)),
-                    }
+                    hit.push(Arc::clone(entry));
                 }
             }
         }
-        (hits, left.iter().map(|entry| self.remove(entry)).sum())
-    }
-}
-
-impl Target<'_> {
-    fn has(self, identity: &Identity, tags: &[Box<[u8]>]) -> bool {
-        match self {
-            Self::Url(url) => *identity.url == *url,
-            Self::Prefix(prefix) => identity.url.starts_with(prefix),
-            Self::Tag(tag) => tags.iter().any(|one| **one == *tag),
-            Self::All => true,
-        }
+        let freed = match thoroughness {
+            Thoroughness::Soft => {
+                hit.iter().for_each(|entry| entry.spoil());
+                0
+            }
+            Thoroughness::Hard => hit.iter().map(|entry| self.remove(entry)).sum(),
+        };
+        (hit, freed)
     }
 }

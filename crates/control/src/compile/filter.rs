@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sluice_cache::Claim;
 use sluice_engine::RouteFilters;
 use sluice_expression::{Condition, Phase, Scope, Template};
 use sluice_filter::{Chain, Filter, Link};
@@ -51,6 +52,8 @@ pub(crate) struct Made {
 #[derive(Debug)]
 pub(crate) struct Shelf {
     workers: usize,
+    /// What becomes of the folders that filters keep things in.
+    claim: Claim,
     made: BTreeMap<String, Made>,
 }
 
@@ -58,6 +61,7 @@ pub(crate) struct Shelf {
 pub(crate) struct Tools<'a> {
     name: &'a str,
     workers: usize,
+    claim: Claim,
     /// The meter of the filter that had the name before.
     before: Option<&'a Arc<FilterMeter>>,
     /// The one it has now.
@@ -77,6 +81,11 @@ impl Tools<'_> {
         self.workers
     }
 
+    /// What becomes of a folder that it keeps things in.
+    pub(crate) const fn claim(&self) -> Claim {
+        self.claim
+    }
+
     /// The meter of the filter, which tells these outcomes apart. Counts go on under the same name.
     pub(crate) fn meter(&mut self, outcomes: &[&str]) -> Arc<FilterMeter> {
         let meter = match self.before {
@@ -89,9 +98,14 @@ impl Tools<'_> {
 }
 
 impl Shelf {
-    /// Nothing yet, for so many workers.
-    pub(crate) const fn new(workers: usize) -> Self {
-        Self { workers, made: BTreeMap::new() }
+    /// Nothing yet, for so many workers, whose filters do this with the folders they keep things in.
+    pub(crate) const fn new(workers: usize, claim: Claim) -> Self {
+        Self { workers, claim, made: BTreeMap::new() }
+    }
+
+    /// From now on nobody else is about to leave the folders that filters keep things in.
+    pub(crate) const fn settle(&mut self) {
+        self.claim = Claim::Take;
     }
 
     /// How many workers there are.
@@ -103,6 +117,10 @@ impl Shelf {
     /// they know and count goes on.
     pub(super) fn prepare(&self, model: &Model, flaws: &mut Vec<Flaw>) -> Vec<Made> {
         let mut all = Vec::new();
+        if let Some((filter, message)) = cache::contradiction(&model.filters) {
+            flaws.push(Flaw::new(element(filter), message));
+            return all;
+        }
         for filter in &model.filters {
             let before = self.made.get(&filter.name);
             let when = match filter.when.as_ref().map(condition).transpose() {
@@ -134,7 +152,8 @@ impl Shelf {
         let before = self.made.get(&filter.name).map(|before| &before.meter);
         let name = filter.name.as_str();
         let files = Files::default();
-        let mut tools = Tools { name, workers: self.workers, before, meter: None, files };
+        let (workers, claim) = (self.workers, self.claim);
+        let mut tools = Tools { name, workers, claim, before, meter: None, files };
         let built = build(&filter.kind, &mut tools)?;
         Ok(Made {
             kind: filter.kind.clone(),

@@ -46,6 +46,8 @@ impl Supervisor {
                     "upgraded: process {pid} has taken over; requests under way here have {limit:?}"
                 ));
                 self.crew.end_admin();
+                // The process that goes on waits for the folders that answers are kept in.
+                self.status.meters().caches().values().flatten().for_each(|cache| cache.retire());
             }
         }
         self.crew.drain(limit);

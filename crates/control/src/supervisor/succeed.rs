@@ -59,6 +59,7 @@ impl Supervisor {
             let _ = Answer::Ready(self.estate.inherited()).send(&line);
             await_gift(&line);
             self.estate.keep_files();
+            self.shelf.settle();
         }
         self.heritage.settle();
         if let Some(path) = &self.pid_file_path {

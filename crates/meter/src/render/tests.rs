@@ -9,8 +9,8 @@ use sluice_message::{Fault, FaultKind, GrpcStatus, Side};
 use super::{ProcessFacts, Seconds};
 use crate::metric::{Kind, METRICS, reference};
 use crate::{
-    CacheReading, CacheSource, ConcurrencyReading, ConcurrencySource, FilterMeter, Meters,
-    PurgeTarget, ShownCertificate, Thoroughness, VariantEnd,
+    CacheReading, CacheSource, ConcurrencyReading, ConcurrencySource, DiskReading, FilterMeter,
+    Meters, PurgeTarget, ShownCertificate, Thoroughness, VariantEnd,
 };
 
 /// A series and its value: name, labels, value.
@@ -326,6 +326,12 @@ impl CacheSource for Shelf {
         CacheReading { entries: 1, bytes: 2, budget: 3, evictions: 4 }
     }
 
+    fn disk(&self) -> Option<DiskReading> {
+        let folder = "/var/cache/a\"b".to_owned();
+        let faults = vec![("no_space", 5), ("damaged", 5)];
+        Some(DiskReading { folder, entries: 1, bytes: 2, budget: 3, evictions: 4, faults })
+    }
+
     fn purge(&self, _: PurgeTarget<'_>, _: Thoroughness) -> usize {
         0
     }
@@ -336,6 +342,11 @@ fn caches_tell_how_they_are_doing() {
     let samples = parse(&page(&busy_meters()));
     for (family, expected) in
         [("entries", 1.0), ("bytes", 2.0), ("budget_bytes", 3.0), ("evictions_total", 4.0)]
+            .into_iter()
+            .flat_map(|(family, value)| {
+                [(family.to_owned(), value), (format!("disk_{family}"), value)]
+            })
+            .chain([("disk_faults_total".to_owned(), 5.0)])
     {
         let name = format!("sluice_cache_{family}");
         let found: Vec<_> = samples.iter().filter(|sample| sample.family == name).collect();

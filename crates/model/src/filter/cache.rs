@@ -1,6 +1,7 @@
 //! The cache: answers that are kept and given again.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -12,6 +13,7 @@ use crate::expression::{Expression, read_condition};
 use crate::fields::Fields;
 use crate::header::{parse_field_name, parse_response_field};
 use crate::problem::Flaw;
+use crate::respond::parse_path;
 use crate::section::{Key, Kind, Preset, Section, YEAR};
 use crate::upstream::Roster;
 
@@ -52,6 +54,19 @@ pub struct Cache {
     pub purge_from: Vec<IpNet>,
     /// Fields that answers name their tags in.
     pub tags: Vec<String>,
+    /// Where answers outlive the process.
+    pub disk: Option<CacheDisk>,
+}
+
+/// A folder that answers are kept in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheDisk {
+    /// The folder.
+    pub path: PathBuf,
+    /// Bytes that all may take that is kept in it.
+    pub size: u64,
+    /// Bytes of content that one answer may have.
+    pub entry_limit: u64,
 }
 
 /// A part of the key.
@@ -202,6 +217,38 @@ pub(super) static SECTION: Section = Section {
             preset: Preset::Absent("Surrogate-Key and Cache-Tag"),
             doc: "Fields of answers that name tags to purge by, between spaces or commas. Clients do not get them.",
         },
+        Key {
+            name: "disk",
+            kind: Kind::Table(&DISK),
+            preset: Preset::Absent("a restart begins with nothing"),
+            doc: "A folder that answers are kept in, too, so that they outlive the process and may be more and larger \
+                  than memory holds.",
+        },
+    ],
+};
+
+static DISK: Section = Section {
+    name: "filter.cache.disk",
+    doc: "Where answers are kept that outlive the process. Caches that name the same folder share it.",
+    keys: &[
+        Key {
+            name: "path",
+            kind: Kind::Text("folder"),
+            preset: Preset::Required,
+            doc: "The folder. It is made if it is not there, and belongs to one process at a time.",
+        },
+        Key {
+            name: "size",
+            kind: Kind::Size { min: 1 << 20, max: 1 << 50, word: None },
+            preset: Preset::Required,
+            doc: "How many bytes all files in it may take, in whole blocks of 4 KiB. What is wanted least goes first.",
+        },
+        Key {
+            name: "entry_limit",
+            kind: Kind::Size { min: 1, max: 1 << 50, word: None },
+            preset: Preset::Value("1GiB"),
+            doc: "Answers with more content than this are not kept on the disk.",
+        },
     ],
 };
 
@@ -242,7 +289,14 @@ pub(super) fn read(fields: &Fields<'_, '_>, _: &mut Roster) -> Option<Cache> {
         bypass: read_condition(fields, "bypass", &Scope::new(Phase::Request)),
         purge_from: fields.list("purge_from", parse_network),
         tags: or(fields.list("tags", parse_response_field), &["Surrogate-Key", "Cache-Tag"]),
+        disk: fields.written("disk").and_then(|_| read_disk(&fields.table("disk"))),
     })
+}
+
+fn read_disk(fields: &Fields<'_, '_>) -> Option<CacheDisk> {
+    let (path, size) = (fields.parsed("path", parse_path), fields.size("size"));
+    let entry_limit = fields.size("entry_limit");
+    Some(CacheDisk { path: path?, size: size?, entry_limit: entry_limit? })
 }
 
 fn parse_part(text: &str) -> Result<CacheKeyPart, Flaw> {

@@ -111,5 +111,8 @@ pub(super) const FILTERS: &[Row] = &[
         wrong: &["compress = { zzzzzzz = 1 }", "compress = { levels = { zzzzzzz = 1 } }"],
     },
     Row { example: "decompress = {}", wrong: &["decompress = { zzzzzzz = 1 }"] },
-    Row { example: "cache = { ttl = { 404 = '30s' } }", wrong: &["cache = { zzzzzzz = 1 }"] },
+    Row {
+        example: "cache = { ttl = { 404 = '30s' }, disk = { path = 'd', size = '1MiB' } }",
+        wrong: &["cache = { zzzzzzz = 1 }", "cache = { disk = { zzzzzzz = 1 } }"],
+    },
 ];

@@ -81,7 +81,33 @@ impl DiskFile {
         Ok(filled)
     }
 
-    /// The same for what lies in memory: `None` if the disk would have to be waited for, or if the file system
+    /// Writes `bytes` at `offset`. Waits for the disk.
+    ///
+    /// # Errors
+    /// What the kernel says; some of it may have been written then.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut written = 0;
+        while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+            let at = offset.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
+            match rustix::io::pwrite(&self.fd, rest, at) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(length) => written += length,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts it to so many bytes. Waits for the disk.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn cut(&self, length: u64) -> io::Result<()> {
+        Ok(rustix::fs::ftruncate(&self.fd, length)?)
+    }
+
+    /// As [`DiskFile::read_at`], of what lies in memory: `None` if the disk would have to be waited for, or if the file system
     /// cannot tell.
     ///
     /// # Errors

@@ -1,12 +1,14 @@
 //! The cache, of its options.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sluice_cache::{
-    Cache, Choice, Cookies, KeyPlan, Obedience, Order, Part, QueryPlan, Rules, SetCookie, Settings,
+    Cache, Choice, Cookies, DiskPlan, KeyPlan, Obedience, Order, Part, QueryPlan, Rules, SetCookie,
+    Settings,
 };
 use sluice_expression::{Condition, Phase, Scope};
-use sluice_model::{CacheCookies, CacheKeyPart};
+use sluice_model::{CacheCookies, CacheKeyPart, FilterKind};
 
 use super::Tools;
 
@@ -40,9 +42,36 @@ pub(super) fn cache(options: &sluice_model::Cache, tools: &mut Tools<'_>) -> Res
         wishes: if options.heed_clients { Obedience::Heed } else { Obedience::Ignore },
         purgers: options.purge_from.clone(),
         tags: lower(&options.tags),
+        disk: options.disk.as_ref().map(|disk| DiskPlan {
+            name: tools.name().to_owned(),
+            path: disk.path.clone(),
+            size: disk.size,
+            entry_limit: disk.entry_limit,
+            claim: tools.claim(),
+        }),
     };
     let meter = tools.meter(Cache::OUTCOMES);
-    Ok(Cache::new(settings, tools.workers(), meter))
+    Cache::new(settings, tools.workers(), meter)
+}
+
+/// What is wrong with the folders of caches together: the size of each is said once, or always the same.
+pub(super) fn contradiction(
+    filters: &[sluice_model::Filter],
+) -> Option<(&sluice_model::Filter, String)> {
+    let mut sizes = BTreeMap::new();
+    filters.iter().find_map(|filter| {
+        let FilterKind::Cache(options) = &filter.kind else { return None };
+        let disk = options.disk.as_ref()?;
+        let (other, size) = *sizes.entry(&disk.path).or_insert((&filter.name, disk.size));
+        (size != disk.size).then(|| {
+            let path = disk.path.display();
+            let message = format!(
+                "the folder {path} is shared with the filter \"{other}\", which says another \
+                 `size` of it: say the same"
+            );
+            (filter, message)
+        })
+    })
 }
 
 fn key(options: &sluice_model::Cache) -> KeyPlan {

@@ -2,13 +2,25 @@
 //! a scan does not drive out what is asked for often.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::entry::Entry;
+/// What can stand in a queue.
+pub(crate) trait Queued {
+    /// The hash of what it answers.
+    fn hash(&self) -> u64;
+    /// Bytes it counts for.
+    fn cost(&self) -> u64;
+    fn is_kept(&self) -> bool;
+    /// How often it was given since this was last set, up to a few times.
+    fn uses(&self) -> u8;
+    fn set_uses(&self, uses: u8);
+    /// The queue it is in.
+    fn queue(&self) -> &AtomicU8;
+}
 
 /// The part of the bytes that new entries get, one in so many.
-const SMALL_PART: usize = 10;
+const SMALL_PART: u64 = 10;
 /// An entry that was used more often than this while it was new stays.
 const PROMOTED: u8 = 0;
 
@@ -16,41 +28,58 @@ const SMALL: u8 = 1;
 const MAIN: u8 = 2;
 
 /// In which order entries go.
-#[derive(Debug, Default)]
-pub(super) struct Queues {
-    small: Queue,
-    main: Queue,
+#[derive(Debug)]
+pub(crate) struct Queues<E> {
+    small: Queue<E>,
+    main: Queue<E>,
     /// Hashes of those that went while they were new: what comes back was wanted after all.
     ghosts: VecDeque<u64>,
     known: HashSet<u64>,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
+#[derive(Debug)]
+struct Queue<E> {
     /// Entries may have left meanwhile.
-    order: VecDeque<Weak<Entry>>,
+    order: VecDeque<Weak<E>>,
     entries: usize,
-    bytes: usize,
+    bytes: u64,
 }
 
-impl Queue {
-    fn push(&mut self, entry: &Arc<Entry>, number: u8) {
-        entry.queue.store(number, Ordering::Relaxed);
+impl<E> Default for Queues<E> {
+    fn default() -> Self {
+        Self {
+            small: Queue::default(),
+            main: Queue::default(),
+            ghosts: VecDeque::new(),
+            known: HashSet::new(),
+        }
+    }
+}
+
+impl<E> Default for Queue<E> {
+    fn default() -> Self {
+        Self { order: VecDeque::new(), entries: 0, bytes: 0 }
+    }
+}
+
+impl<E: Queued> Queue<E> {
+    fn push(&mut self, entry: &Arc<E>, number: u8) {
+        entry.queue().store(number, Ordering::Relaxed);
         self.order.push_back(Arc::downgrade(entry));
         self.entries += 1;
-        self.bytes += entry.cost;
+        self.bytes += entry.cost();
         // Those that left otherwise are forgotten before they outnumber the others.
         if self.order.len() > 2 * self.entries + 64 {
             self.order.retain(|one| one.upgrade().is_some_and(|one| one.is_kept()));
         }
     }
 
-    fn forget(&mut self, entry: &Entry) {
+    fn forget(&mut self, entry: &E) {
         self.entries = self.entries.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(entry.cost);
+        self.bytes = self.bytes.saturating_sub(entry.cost());
     }
 
-    fn pop(&mut self) -> Option<Arc<Entry>> {
+    fn pop(&mut self) -> Option<Arc<E>> {
         while let Some(one) = self.order.pop_front() {
             if let Some(entry) = one.upgrade().filter(|entry| entry.is_kept()) {
                 self.forget(&entry);
@@ -61,18 +90,18 @@ impl Queue {
     }
 }
 
-impl Queues {
+impl<E: Queued> Queues<E> {
     /// A new entry.
-    pub(super) fn push(&mut self, entry: &Arc<Entry>) {
-        match self.known.contains(&entry.identity.hash) {
+    pub(crate) fn push(&mut self, entry: &Arc<E>) {
+        match self.known.contains(&entry.hash()) {
             true => self.main.push(entry, MAIN),
             false => self.small.push(entry, SMALL),
         }
     }
 
     /// An entry left otherwise.
-    pub(super) fn forget(&mut self, entry: &Entry) {
-        match entry.queue.load(Ordering::Relaxed) {
+    pub(crate) fn forget(&mut self, entry: &E) {
+        match entry.queue().load(Ordering::Relaxed) {
             SMALL => self.small.forget(entry),
             MAIN => self.main.forget(entry),
             _ => {}
@@ -80,12 +109,12 @@ impl Queues {
     }
 
     /// How many there are.
-    pub(super) const fn entries(&self) -> usize {
+    pub(crate) const fn entries(&self) -> usize {
         self.small.entries + self.main.entries
     }
 
     /// The entry that is wanted least; it is in no queue any more.
-    pub(super) fn pop(&mut self) -> Option<Arc<Entry>> {
+    pub(crate) fn pop(&mut self) -> Option<Arc<E>> {
         loop {
             let all = self.small.bytes + self.main.bytes;
             let from_small = self.main.entries == 0 || self.small.bytes * SMALL_PART >= all;
@@ -95,7 +124,7 @@ impl Queues {
                     self.main.push(&entry, MAIN);
                     continue;
                 }
-                self.remember(entry.identity.hash);
+                self.remember(entry.hash());
                 return Some(entry);
             }
             let entry = match self.main.pop() {
