@@ -154,6 +154,14 @@ impl Worker {
         self.fault_log.write(Level::Error, line);
     }
 
+    /// The same for a panic of the filter that the configuration calls so.
+    #[cold]
+    pub(crate) fn on_filter_panic(&self, filter: &str, panicked: &Panicked) {
+        self.meters.panics.increment();
+        let line = format_args!("filter \"{filter}\" panicked: {}", panicked.text());
+        self.fault_log.write(Level::Error, line);
+    }
+
     pub(crate) fn is_draining(&self) -> bool {
         self.phase.get() == Phase::Draining
     }

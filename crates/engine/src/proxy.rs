@@ -25,7 +25,7 @@ use sluice_upstream::{Breaker, Cluster};
 use sluice_wire::h1::Upgrade;
 
 use crate::credentials::strip;
-use crate::exchange::{After, AnswerProgress, Exchange, Stop, Substitute, exhausted};
+use crate::exchange::{After, AnswerProgress, Exchange, Queued, Stop, Substitute, exhausted};
 use crate::forward::{continue_introduction, set_host};
 use crate::guarded::Guarded;
 use crate::patience::Patience;
@@ -263,11 +263,10 @@ impl<'e> Exchange<'e, '_> {
     #[cold]
     async fn substitute(&mut self, substitute: Substitute, sent: bool) -> Result<After, Stop> {
         let persistence = if sent { self.persistence() } else { Persistence::Close };
-        let persistence = self.send_substitute(substitute, persistence);
-        let after = match self.take_outflow() {
-            Some(outflow) => self.pour(outflow).await?,
-            None if persistence == Persistence::KeepAlive => After::Next,
-            None => self.end(),
+        let after = match self.send_substitute(substitute, persistence) {
+            Queued::Begun(outflow) => self.pour(outflow).await?,
+            Queued::Whole(Persistence::KeepAlive) => After::Next,
+            Queued::Whole(Persistence::Close) => self.end(),
         };
         // A client that is still sending has to be cut off: its content cannot be skipped.
         Ok(if sent { after } else { After::Close })

@@ -206,9 +206,14 @@ fn costs_one_request(place: Place, route: &str, expected: Seen) {
     for version in [1, 2] {
         let case = format!("{place:?} {route} HTTP/{version}");
         let origin = Origin::start(behaviour::mirror);
-        let link = |filter: Arc<dyn Filter>| Link { filter, when: None };
+        let link =
+            |name: &str, filter: Arc<dyn Filter>| Link { name: name.into(), filter, when: None };
         let gateway = Gateway::start(&origin, || {
-            vec![link(Arc::new(Idle)), link(Arc::new(Trap(place))), link(Arc::new(Idle))]
+            vec![
+                link("outer", Arc::new(Idle)),
+                link("trap", Arc::new(Trap(place))),
+                link("inner", Arc::new(Idle)),
+            ]
         });
         let good = format!("/{route}");
         let bad = format!("{good}?trap");
@@ -227,8 +232,8 @@ fn costs_one_request(place: Place, route: &str, expected: Seen) {
         assert_eq!(other.ask(&good), Seen::Status(200), "{case}");
         assert_eq!(get(&gateway.address, &good).status, 200, "{case}");
         let log = gateway.log();
-        let line = "error: an exchange panicked: on purpose\n";
-        assert_eq!(log.matches(line).count(), 1, "{case}: {log}");
+        let line = format!("error: {} panicked: on purpose\n", culprit(place));
+        assert_eq!(log.matches(&line).count(), 1, "{case}: {log}");
         assert_eq!(gateway.metric("sluice_panics_total"), 1, "{case}: {log}");
         // What happens behind an answer is not the client's misfortune.
         let faults = u64::from(place != Place::Done);
@@ -236,6 +241,16 @@ fn costs_one_request(place: Place, route: &str, expected: Seen) {
         assert_eq!(gateway.metric(sample), faults, "{case}: {log}");
         let told = format!("broken, client 127.0.0.1, route {route}, answered 500");
         assert_eq!(log.matches(&told).count(), usize::try_from(faults).unwrap(), "{case}: {log}");
+    }
+}
+
+/// Who is named. Content goes through what filters have made, which has no name of its own.
+fn culprit(place: Place) -> &'static str {
+    match place {
+        Place::RequestPiece | Place::RequestEnd | Place::ResponsePiece | Place::ResponseEnd => {
+            "an exchange"
+        }
+        _ => "filter \"trap\"",
     }
 }
 

@@ -208,7 +208,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>, handler: Handler) -> Snapsh
             meter: meters.route("handled"),
         })
     };
-    let links = [Link { filter: changer, when: None }];
+    let links = [Link { name: "changer".into(), filter: changer, when: None }];
     let table = Table::build(vec![
         RouteSpec::new(PathSpec::Prefix("/changed".into())),
         RouteSpec::new(PathSpec::Exact("/replaced".into())),

@@ -31,6 +31,13 @@ impl Marks {
         wanted.0 & !self.0 == 0
     }
 
+    /// Whether there are none: every request has these.
+    #[must_use]
+    #[inline]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
     #[inline]
     const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

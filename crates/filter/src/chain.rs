@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use sluice_expression::{Condition, Marks, Need};
+use sluice_message::{RequestHead, Span};
 
 use crate::Filter;
 use crate::context::{Behind, DoneContext, RequestContext, ResponseContext, Whole};
@@ -16,6 +17,8 @@ use crate::verdict::{ResponseVerdict, Resume, Verdict, Waiting};
 /// One filter of a chain.
 #[derive(Clone, Debug)]
 pub struct Link {
+    /// What the configuration calls it.
+    pub name: Arc<str>,
     /// The filter.
     pub filter: Arc<dyn Filter>,
     /// When it is left out, if it ever is.
@@ -40,6 +43,13 @@ pub struct Paused {
     next: usize,
     /// What is waited for.
     pub pause: Pause,
+}
+
+/// The place a request enters a chain at: no filter before it is to be called.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    place: usize,
+    marks: Marks,
 }
 
 /// What is waited for.
@@ -75,6 +85,7 @@ pub const LONGEST: usize = 64;
 /// A filter at its place for one phase.
 #[derive(Debug)]
 struct Stage {
+    name: Arc<str>,
     /// One bit, by the place of the filter in the configuration.
     bit: u64,
     /// The bits of those whose condition is judged before the request goes beyond this one.
@@ -124,7 +135,7 @@ impl Chain {
             judged |= stage.bit;
             stage.up_to_here = judged;
         }
-        let conditional = match request_head.iter().any(|stage| stage.marks != Marks::default()) {
+        let conditional = match request_head.iter().any(|stage| !stage.marks.is_none()) {
             true => Conditional::Some,
             false => Conditional::None,
         };
@@ -159,10 +170,29 @@ impl Chain {
         notes.judged.leading_zeros() <= self.all.leading_zeros()
     }
 
-    /// Shows the head of a request to its filters.
+    /// Looks at the head of a request; `None` if none of the filters for requests is to be called.
     #[must_use]
-    pub fn begin(&self, request: &mut RequestContext<'_>) -> Progress {
-        self.advance(0, request)
+    #[inline]
+    pub fn enter(&self, request: &RequestHead, notes: &mut Notes) -> Option<Entry> {
+        let marks = self.marks(request);
+        let mut left_out = 0;
+        let wanted = |stage: &Stage| {
+            let wanted = marks.has(stage.marks);
+            left_out |= if wanted { 0 } else { stage.bit };
+            wanted
+        };
+        let place = self.request_head.iter().position(wanted);
+        notes.left_out |= left_out;
+        if place.is_none() {
+            notes.judged |= self.judged;
+        }
+        place.map(|place| Entry { place, marks })
+    }
+
+    /// Shows the head of a request to its filters, from the first one that may be called.
+    #[must_use]
+    pub fn begin(&self, entry: Entry, request: &mut RequestContext<'_>) -> Progress {
+        self.advance(entry.place, Some(entry.marks), request)
     }
 
     /// Goes on after a wait.
@@ -175,16 +205,23 @@ impl Chain {
     ) -> Progress {
         match settle(resume(request), next) {
             Some(progress) => progress,
-            None => self.advance(next, request),
+            None => self.advance(next, None, request),
         }
     }
 
-    fn advance(&self, from: usize, request: &mut RequestContext<'_>) -> Progress {
+    /// Calls the filters from this place on. `marks` are those of the request as it is, if they are known.
+    fn advance(
+        &self,
+        from: usize,
+        mut marks: Option<Marks>,
+        request: &mut RequestContext<'_>,
+    ) -> Progress {
         let stages = self.request_head.get(from..).unwrap_or_default();
-        let mut marks = self.marks(request);
         for (place, stage) in stages.iter().enumerate() {
-            // Most filters are left out by this alone: the loop is short for them.
-            if !marks.has(stage.marks) {
+            // Most filters are left out by this alone.
+            if !stage.marks.is_none()
+                && !marks.get_or_insert_with(|| self.marks(request.request)).has(stage.marks)
+            {
                 request.notes.left_out |= stage.bit;
                 continue;
             }
@@ -197,6 +234,7 @@ impl Chain {
             let Some(filter) = &stage.filter else { continue };
             // Whatever it looks at: those before it were judged.
             request.notes.judged |= stage.up_to_here;
+            request.notes.asked.set(stage.bit);
             let verdict = filter.on_request_head(request);
             if !matches!(verdict, Verdict::Continue)
                 && let Some(progress) = settle(verdict, from + place + 1)
@@ -204,7 +242,7 @@ impl Chain {
                 return progress;
             }
             // It may have changed the request.
-            marks = self.marks(request);
+            marks = None;
         }
         request.notes.judged |= self.judged;
         Progress::Done
@@ -212,9 +250,9 @@ impl Chain {
 
     /// What the conditions that follow are first asked about; without such, nothing is looked at.
     #[inline]
-    fn marks(&self, request: &RequestContext<'_>) -> Marks {
+    fn marks(&self, request: &RequestHead) -> Marks {
         match self.conditional {
-            Conditional::Some => Marks::of(request.request),
+            Conditional::Some => Marks::of(request),
             Conditional::None => Marks::default(),
         }
     }
@@ -251,10 +289,11 @@ impl Chain {
             }
             response.behind = self.behind(stage.bit, response.notes);
             let Some(filter) = stage.filter.as_deref() else { continue };
+            response.notes.asked.set(stage.bit);
             if let ResponseVerdict::Replace(mut reply) = filter.on_response_head(response) {
                 response.response.status = reply.status;
                 std::mem::swap(&mut response.response.fields, &mut reply.fields);
-                response.response.reason = sluice_message::Span::default();
+                response.response.reason = Span::default();
                 // What this was made of is no longer of interest.
                 response.whole = Whole::Unknown;
                 response.notes.replaced_by = stage.bit;
@@ -275,11 +314,21 @@ impl Chain {
         if watching { Behind::Watches } else { Behind::Nothing }
     }
 
+    /// What the configuration calls the filter that was asked last.
+    #[must_use]
+    pub fn asked(&self, notes: &Notes) -> Option<&str> {
+        let lists = [&self.request_head, &self.request_body, &self.response_head];
+        let lists = lists.into_iter().chain([&self.response_body, &self.done]);
+        let found = lists.flatten().find(|stage| stage.bit == notes.asked.get());
+        found.map(|stage| &*stage.name)
+    }
+
     /// What the content of a request has to go through, in this order.
     #[must_use]
     pub fn request_transforms(&self, request: &mut RequestContext<'_>) -> Vec<Box<dyn Transform>> {
         let chosen = self.request_body.iter().filter_map(|stage| {
             let taken = request.notes.left_out & stage.bit == 0;
+            request.notes.asked.set(stage.bit);
             taken.then(|| stage.filter.as_ref()?.request_body(request)).flatten()
         });
         chosen.collect()
@@ -299,6 +348,7 @@ impl Chain {
                 continue;
             }
             response.behind = self.behind(stage.bit, response.notes);
+            response.notes.asked.set(stage.bit);
             chosen.extend(stage.active(response).and_then(|filter| filter.response_body(response)));
         }
         chosen
@@ -310,6 +360,7 @@ impl Chain {
             if done.notes.left_out & stage.bit == 0
                 && let Some(filter) = &stage.filter
             {
+                done.notes.asked.set(stage.bit);
                 filter.on_done(done);
             }
         }
@@ -382,5 +433,12 @@ fn stage(place: usize, link: &Link, phase: Phase) -> Option<Stage> {
     let filter = takes_part.then(|| Arc::clone(&link.filter));
     let bit = u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place)).unwrap_or(0);
     let marks = link.when.as_ref().map(|when| when.marks()).unwrap_or_default();
-    Some(Stage { bit, up_to_here: bit, when: link.when.clone(), marks, filter })
+    Some(Stage {
+        name: Arc::clone(&link.name),
+        bit,
+        up_to_here: bit,
+        when: link.when.clone(),
+        marks,
+        filter,
+    })
 }

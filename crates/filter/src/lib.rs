@@ -20,7 +20,7 @@ mod transform;
 mod verdict;
 
 pub use body::{Body, BodySource, Piece, SharedBytes};
-pub use chain::{Chain, LONGEST, Link, Pause, Paused, Progress};
+pub use chain::{Chain, Entry, LONGEST, Link, Pause, Paused, Progress};
 pub use context::{
     Behind, DoneContext, REQUEST_ID, RequestContext, ResponseContext, Source, View, Whole,
 };

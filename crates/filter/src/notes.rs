@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -52,6 +53,8 @@ pub struct Notes {
     pub(crate) left_out: u64,
     /// The bit of the filter that has replaced the answer, if one has.
     pub(crate) replaced_by: u64,
+    /// The bit of the filter that was asked last.
+    pub(crate) asked: Cell<u64>,
 }
 
 impl Notes {
@@ -62,6 +65,7 @@ impl Notes {
             self.forget();
         }
         self.numbers.clear();
+        self.asked.set(0);
         self.judged = 0;
         self.left_out = 0;
     }
@@ -81,9 +85,16 @@ impl Notes {
 
     /// Begins with the chain of another route; what was found out stays.
     pub fn restart(&mut self) {
+        self.asked.set(0);
         self.target = None;
         self.judged = 0;
         self.left_out = 0;
+    }
+
+    /// Who is asked from now on is no filter of the chain.
+    #[inline]
+    pub fn leave_chain(&self) {
+        self.asked.set(0);
     }
 
     /// Who the client has proved to be; for `auth.user`.

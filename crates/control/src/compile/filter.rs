@@ -41,6 +41,7 @@ use crate::flaw::Flaw;
 /// A filter that runs, or is about to.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
+    name: Arc<str>,
     kind: FilterKind,
     when: Option<Arc<Condition>>,
     filter: Arc<dyn Filter>,
@@ -156,6 +157,7 @@ impl Shelf {
         let mut tools = Tools { name, workers, claim, before, meter: None, files };
         let built = build(&filter.kind, &mut tools)?;
         Ok(Made {
+            name: name.into(),
             kind: filter.kind.clone(),
             when,
             filter: built,
@@ -268,7 +270,11 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
 /// What requests of a route go through.
 pub(crate) fn route_filters(route: &Route, made: &[Made]) -> Option<RouteFilters> {
     let chosen = route.filters.iter().filter_map(|&at| made.get(at));
-    let link = |made: &Made| Link { filter: Arc::clone(&made.filter), when: made.when.clone() };
+    let link = |made: &Made| Link {
+        name: Arc::clone(&made.name),
+        filter: Arc::clone(&made.filter),
+        when: made.when.clone(),
+    };
     let links = chosen.map(link);
     let chain = Chain::new(&links.collect::<Vec<_>>());
     // What answers by itself is asked in the way of filters.

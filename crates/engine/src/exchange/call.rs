@@ -9,7 +9,7 @@ use sluice_message::{
 use sluice_net::{Nanos, now};
 use sluice_upstream::{Cluster, Server};
 
-use super::{After, Exchange, Stop, exhausted};
+use super::{After, Exchange, Queued, Stop, exhausted};
 use crate::answer::judge;
 use sluice_filter::phrase;
 
@@ -114,11 +114,11 @@ impl Exchange<'_, '_> {
         &mut self,
         (call, fault): (Call, Fault),
         persistence: Persistence,
-    ) -> Result<Persistence, Fault> {
+    ) -> Result<Queued, Fault> {
         let mut head = self.trailers_only(call)?;
         say(&mut head.fields, fault).map_err(|_| exhausted())?;
         self.send_alone(head, persistence);
-        Ok(persistence)
+        Ok(Queued::Whole(persistence))
     }
 
     /// Queues an answer that is a head alone, after the filters have seen it. What they would put in its

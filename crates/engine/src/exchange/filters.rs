@@ -1,4 +1,4 @@
-//! The filters of a route, asked on the way there and back.
+//! The filters of a route, asked before anybody answers.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,17 +7,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use sluice_filter::{
-    Behind, Body, Chain, Content, DoneContext, Filter, Notes, Pause, Paused, Pipeline, Progress,
-    Reply, RequestContext, ResponseContext, Resume, Source, Whole,
+    Chain, Content, DoneContext, Filter, Notes, Pause, Paused, Pipeline, Progress, RequestContext,
+    Resume,
 };
 use sluice_message::{
-    BodyLength, Expectation, Fault, FaultKind, FieldId, GrpcStatus, Persistence, RequestHead,
-    ResponseHead, Span,
+    BodyLength, Expectation, Fault, FaultKind, FieldId, RequestHead, ResponseHead, Span,
 };
 
-use super::call::refuse_with;
-use super::outflow::{Outflow, Shape};
-use super::{Exchange, Refusal, Step, Stop, exhausted};
+use super::{Exchange, Refusal, Step, Stop};
 use crate::Route;
 use crate::coroutine::Panicked;
 use crate::lent::Lent;
@@ -32,17 +29,15 @@ const REROUTES: u8 = 8;
 pub(crate) struct Stand {
     pub(crate) notes: Notes,
     /// A head of our own that filters change.
-    head: ResponseHead,
+    pub(super) head: ResponseHead,
     /// The path that the route was found by, if the route has names for parts of it.
-    path: Vec<u8>,
+    pub(super) path: Vec<u8>,
     /// Target, path, query and authority as the client wrote them.
     asked: [Span; 4],
-    /// Content of an answer that goes on when its head is queued.
-    pub(super) outflow: Option<Box<Outflow>>,
     /// Content that was read before the request goes anywhere.
     gathered: Option<Box<ReadAhead>>,
     /// Why a filter refused the request.
-    refusal: Option<&'static str>,
+    pub(super) refusal: Option<&'static str>,
     reroutes: u8,
 }
 
@@ -52,16 +47,6 @@ pub(crate) struct ReadAhead {
     pub(crate) bytes: Vec<u8>,
     /// That is all there is.
     pub(crate) ended: bool,
-}
-
-/// A filter panicked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Failed;
-
-/// What filters put in the place of an origin's answer.
-pub(crate) struct Substitute {
-    reply: Box<Reply>,
-    shape: Shape,
 }
 
 /// An exchange that a filter holds up.
@@ -86,7 +71,6 @@ impl Stand {
     fn begin(&mut self, request: &RequestHead) {
         self.notes.clear();
         self.asked = [request.target, request.path, request.query, request.authority];
-        self.outflow = None;
         self.gathered = None;
         self.refusal = None;
         self.reroutes = 0;
@@ -133,7 +117,11 @@ impl<'e> Exchange<'e, '_> {
             self.stand.remember(self.request.path());
         }
         self.filters = Some(filters);
-        let progress = self.ask(route, filters, |chain, context| chain.begin(context));
+        let progress = match filters.chain.enter(self.request, &mut self.stand.notes) {
+            // Nearly always, where filters have conditions: nothing is made ready for nobody.
+            None => Ok(Progress::Done),
+            Some(entry) => self.ask(route, filters, |chain, context| chain.begin(entry, context)),
+        };
         self.follow((route, filters, Asked::Chain), progress)
     }
 
@@ -143,6 +131,7 @@ impl<'e> Exchange<'e, '_> {
         let Some(filters) = self.filters else {
             return Step::Stopped(Fault::internal(FaultKind::Broken).into());
         };
+        self.stand.notes.leave_chain();
         let progress = self
             .ask(route, filters, |_, context| Progress::of_last(handler.on_request_head(context)));
         self.follow((route, filters, Asked::Handler), progress)
@@ -153,7 +142,7 @@ impl<'e> Exchange<'e, '_> {
         let Suspended { route, filters, asked, paused } = suspended;
         let (next, pause) = paused.split();
         let resume = match pause {
-            Pause::Future(waiting) => self.await_filter(waiting).await,
+            Pause::Future(waiting) => self.await_filter(filters, waiting).await,
             Pause::Content(most, resume) => self.gather(route, most).await.map(|()| resume),
         };
         let progress = match resume {
@@ -190,11 +179,26 @@ impl<'e> Exchange<'e, '_> {
 
     /// What filters have said of the bandwidth of the connection.
     #[cold]
-    fn hold_to_bandwidth(&mut self) {
+    pub(super) fn hold_to_bandwidth(&mut self) {
         let (lines, worker) = (self.connection.lines(), self.worker.index);
         for throttle in self.stand.notes.heed_throttles() {
             self.downstream.hold_to(&lines.of(throttle, worker));
         }
+    }
+
+    /// What filters may ask of the gateway.
+    #[inline]
+    pub(super) fn lend<'l>(
+        &self,
+        route: &'l Route,
+        filters: &'l RouteFilters,
+        path: &'l [u8],
+    ) -> Lent<'l>
+    where
+        'e: 'l,
+    {
+        let (worker, scope, connection) = (self.worker, self.scope, self.connection);
+        Lent { worker, scope, connection, route, filters, path }
     }
 
     /// Calls filters. A panic of one costs this request, which is answered with 500.
@@ -205,32 +209,32 @@ impl<'e> Exchange<'e, '_> {
         filters: &RouteFilters,
         call: impl FnOnce(&Chain, &mut RequestContext<'_>) -> Progress,
     ) -> Result<Progress, Fault> {
-        let Stand { notes, path, gathered, .. } = &mut *self.stand;
-        let lent = Lent {
-            worker: self.worker,
-            scope: self.scope,
-            connection: self.connection,
-            route,
-            filters,
-            path,
-        };
-        let content = gathered.as_deref().map_or_else(Content::default, |gathered| Content {
-            bytes: &gathered.bytes,
-            more: !gathered.ended,
+        let lent = self.lend(route, filters, &self.stand.path);
+        let content = self.stand.gathered.as_deref().map_or_else(Content::default, |gathered| {
+            Content { bytes: &gathered.bytes, more: !gathered.ended }
         });
         let mut context = RequestContext {
             request: &mut *self.request,
             client: self.client,
-            notes,
+            notes: &mut self.stand.notes,
             gateway: &lent,
             content,
         };
         // What a panic leaves half-changed is dropped with the request, or made anew for the next.
         let asked = catch_unwind(AssertUnwindSafe(|| call(&filters.chain, &mut context)));
         asked.map_err(|payload| {
-            self.worker.on_panic(&Panicked(payload));
+            self.on_panic(filters, &Panicked(payload));
             Fault::internal(FaultKind::Broken)
         })
+    }
+
+    /// Takes note of a panic of the filter that was asked last.
+    #[cold]
+    pub(super) fn on_panic(&self, filters: &RouteFilters, panicked: &Panicked) {
+        match filters.chain.asked(&self.stand.notes) {
+            Some(name) => self.worker.on_filter_panic(name, panicked),
+            None => self.worker.on_panic(panicked),
+        }
     }
 
     /// Looks for a route for what the request has become.
@@ -251,6 +255,7 @@ impl<'e> Exchange<'e, '_> {
     /// Waits for what a filter waits for. A client that leaves meanwhile is not waited for.
     async fn await_filter(
         &mut self,
+        filters: &RouteFilters,
         waiting: impl Future<Output = Resume>,
     ) -> Result<Resume, Stop> {
         let mut waiting = pin!(waiting);
@@ -263,7 +268,7 @@ impl<'e> Exchange<'e, '_> {
         match self.wait_for(Duration::MAX, guarded).await {
             Ok(Ok(resume)) => Ok(resume),
             Ok(Err(panicked)) => {
-                self.worker.on_panic(&panicked);
+                self.on_panic(filters, &panicked);
                 Err(Fault::internal(FaultKind::Broken).into())
             }
             Err(Unserved::Gone(fault)) => Err(fault.into()),
@@ -342,224 +347,6 @@ impl<'e> Exchange<'e, '_> {
         self.filters.and(self.stand.refusal)
     }
 
-    /// Gives an answer of a filter.
-    fn give(&mut self, reply: Reply) -> Result<Persistence, Fault> {
-        let persistence = self.persistence_after_content();
-        self.stand.refusal = reply.reason;
-        self.find_call();
-        if let (Some(call), Some(reason)) = (self.call, reply.reason) {
-            let status = GrpcStatus::of_http(reply.status);
-            self.note_call(status);
-            let mut head = self.trailers_only(call)?;
-            refuse_with(&mut head.fields, status, (reply.status, reason))
-                .map_err(|_| exhausted())?;
-            let persistence = self.send(&head, b"", persistence);
-            *self.response = head;
-            return Ok(persistence);
-        }
-        let mut head = std::mem::take(self.response);
-        head.fields.clear();
-        head =
-            ResponseHead { status: reply.status, fields: head.fields, ..ResponseHead::default() };
-        head.fields.push_all(&reply.fields).map_err(|_| exhausted())?;
-        let (body, shape) = match self.filters {
-            Some(filters) if filters.chain.sees_responses() => {
-                let source = self.source();
-                head.body = length_of(&reply.body);
-                let whole = Whole::of(&reply.body);
-                let (replaced, shape) = self.show_or_fail(filters, &mut head, (source, whole));
-                (replaced.map_or(reply.body, |reply| reply.body), shape)
-            }
-            _ => (reply.body, Shape::Kept),
-        };
-        let persistence = self.begin_reply(&head, (body, shape), persistence);
-        *self.response = head;
-        Ok(persistence)
-    }
-
-    /// Who gives an answer of our own.
-    fn source(&self) -> Source {
-        let fault = self.fault.is_some() || self.stand.refusal.is_some();
-        if fault { Source::Fault } else { Source::Gateway }
-    }
-
-    /// Queues an answer that is in memory after the filters have seen it.
-    #[inline(never)]
-    pub(super) fn send_through(
-        &mut self,
-        filters: &'e RouteFilters,
-        (head, body): (&ResponseHead, &[u8]),
-        persistence: Persistence,
-    ) -> Persistence {
-        if !filters.chain.sees_responses() {
-            self.deliver(head, body, persistence);
-            return persistence;
-        }
-        let mut own = std::mem::take(&mut self.stand.head);
-        own.copy_from(head);
-        own.body = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
-        let source = self.source();
-        let shown = self.show_or_fail(filters, &mut own, (source, Whole::Bytes(body)));
-        let persistence = match shown {
-            (None, Shape::Kept) => {
-                self.deliver(&own, body, persistence);
-                persistence
-            }
-            (None, shape) => self.begin_reply(&own, (body.to_vec().into(), shape), persistence),
-            (Some(reply), shape) => self.begin_reply(&own, (reply.body, shape), persistence),
-        };
-        self.stand.head = own;
-        persistence
-    }
-
-    /// Shows a head that nothing follows to the filters. If one of them fails, it stays as it is: it tells of a
-    /// fault already.
-    pub(super) fn show_own(&mut self, head: &mut ResponseHead) {
-        let filters = self.filters.filter(|filters| filters.chain.sees_responses());
-        if let Some(filters) = filters
-            && let Err(Failed) = self.show(filters, head, (Source::Fault, Whole::Unknown))
-        {
-            self.note(Fault::internal(FaultKind::Broken));
-        }
-    }
-
-    /// The same as [`Exchange::show`], with 500 instead of the answer if a filter failed: what it was to do with
-    /// the answer may be what the answer must not go without.
-    fn show_or_fail(
-        &mut self,
-        filters: &'e RouteFilters,
-        head: &mut ResponseHead,
-        answer: (Source, Whole<'_>),
-    ) -> (Option<Box<Reply>>, Shape) {
-        self.show(filters, head, answer).unwrap_or_else(|Failed| {
-            self.note(Fault::internal(FaultKind::Broken));
-            let reply = Reply::refusal(500, "a filter failed");
-            head.status = reply.status;
-            head.reason = Span::default();
-            head.fields = reply.fields.clone();
-            (Some(Box::new(reply)), Shape::Kept)
-        })
-    }
-
-    /// Shows the head of an answer to the filters. What replaces it, and what its content goes through.
-    fn show(
-        &mut self,
-        filters: &'e RouteFilters,
-        head: &mut ResponseHead,
-        (source, whole): (Source, Whole<'_>),
-    ) -> Result<(Option<Box<Reply>>, Shape), Failed> {
-        let Some(route) = self.route else { return Ok((None, Shape::Kept)) };
-        let wants_content = self.downstream.wants_content(head.status);
-        let Stand { notes, path, .. } = &mut *self.stand;
-        let lent = Lent {
-            worker: self.worker,
-            scope: self.scope,
-            connection: self.connection,
-            route,
-            filters,
-            path,
-        };
-        let mut context = ResponseContext {
-            request: &*self.request,
-            response: head,
-            source,
-            whole,
-            behind: Behind::Nothing,
-            client: self.client,
-            notes,
-            gateway: &lent,
-        };
-        let shown = catch_unwind(AssertUnwindSafe(|| {
-            let replaced = filters.chain.show_response(&mut context);
-            let transforms = match context.response.status {
-                101 => Vec::new(),
-                _ => filters.chain.response_transforms(&mut context),
-            };
-            (replaced, transforms)
-        }));
-        let (replaced, transforms) = shown.map_err(|payload| {
-            self.worker.on_panic(&Panicked(payload));
-            Failed
-        })?;
-        if self.stand.notes.has_new_throttles() {
-            self.hold_to_bandwidth();
-        }
-        if let Some(reply) = &replaced
-            && reply.reason.is_some()
-        {
-            self.stand.refusal = reply.reason;
-        }
-        if transforms.is_empty() {
-            return Ok((replaced, Shape::Kept));
-        }
-        let pipeline = Pipeline::new(transforms);
-        if !pipeline.keeps_content() {
-            // Its length is not what it was; to a client that gets a head alone it is not stated.
-            head.fields.remove(FieldId::ContentLength);
-        }
-        let pipeline = wants_content.then(|| Box::new(pipeline));
-        Ok((replaced, Shape::Changed(pipeline)))
-    }
-
-    /// Shows the head of the origin's answer to the filters.
-    #[inline]
-    pub(crate) fn show_answer(&mut self) -> (Option<Substitute>, Option<Box<Pipeline>>) {
-        match self.filters {
-            Some(filters) if filters.chain.sees_responses() => self.show_origin(filters),
-            _ => (None, None),
-        }
-    }
-
-    #[inline(never)]
-    fn show_origin(
-        &mut self,
-        filters: &'e RouteFilters,
-    ) -> (Option<Substitute>, Option<Box<Pipeline>>) {
-        let mut head = std::mem::take(self.response);
-        let status = head.status;
-        let whole = (Source::Origin, Whole::Unknown);
-        let (replaced, shape) = self.show_or_fail(filters, &mut head, whole);
-        if status == 101 && replaced.is_none() {
-            // The connection to the origin is a pipe already, whatever is said of it.
-            head.status = status;
-        }
-        if let Some(mut reply) = replaced {
-            // The filters behind the one that replaced it have seen and changed what is in the head.
-            reply.status = head.status;
-            reply.fields = head.fields.clone();
-            *self.response = head;
-            return (Some(Substitute { reply, shape }), None);
-        }
-        let pipeline = match shape {
-            Shape::Kept => None,
-            Shape::Changed(pipeline) => pipeline,
-        };
-        let changed = pipeline.as_ref().is_some_and(|pipeline| !pipeline.keeps_content());
-        if changed && head.body != BodyLength::UntilClose {
-            head.body = BodyLength::Framed;
-        }
-        *self.response = head;
-        (None, pipeline)
-    }
-
-    /// Gives the client this instead of the origin's answer. As for the rest, [`Exchange::begin_reply`].
-    pub(crate) fn send_substitute(
-        &mut self,
-        substitute: Substitute,
-        persistence: Persistence,
-    ) -> Persistence {
-        let Substitute { reply, shape } = substitute;
-        let mut head = std::mem::take(&mut self.stand.head);
-        head.fields.clear();
-        head =
-            ResponseHead { status: reply.status, fields: head.fields, ..ResponseHead::default() };
-        // It was in a head before.
-        let _ = head.fields.push_all(&reply.fields);
-        let persistence = self.begin_reply(&head, (reply.body, shape), persistence);
-        self.stand.head = head;
-        persistence
-    }
-
     /// What the content of the request has to go through.
     #[inline]
     pub(crate) fn request_pipeline(&mut self) -> Result<Option<Box<Pipeline>>, Fault> {
@@ -614,12 +401,7 @@ impl<'e> Exchange<'e, '_> {
             worker: self.worker.index,
         };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| filters.chain.end(&done))) {
-            self.worker.on_panic(&Panicked(payload));
+            self.on_panic(filters, &Panicked(payload));
         }
     }
-}
-
-/// How long content of ours is.
-fn length_of(body: &Body) -> BodyLength {
-    body.length().map_or(BodyLength::Framed, BodyLength::Known)
 }

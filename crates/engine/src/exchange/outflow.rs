@@ -10,7 +10,7 @@ use sluice_filter::{Body, BodySource, Piece, Pipeline, SharedBytes};
 use sluice_message::{BodyLength, Fault, FaultKind, Persistence, ResponseHead};
 use sluice_net::disk::{DiskFile, Reading};
 
-use super::{After, AnswerProgress, Exchange, Stop};
+use super::{After, AnswerProgress, Exchange, Queued, Stop};
 use crate::coroutine::Panicked;
 use crate::patience::Patience;
 
@@ -283,15 +283,14 @@ impl Outflow {
 }
 
 impl Exchange<'_, '_> {
-    /// Queues an answer, or its head and begins with its content: then [`Exchange::take_outflow`] has the rest,
-    /// and the answer is not over, whatever becomes of the connection.
+    /// Queues an answer, or its head if the client has to take the content bit by bit.
     #[inline(never)]
     pub(super) fn begin_reply(
         &mut self,
         head: &ResponseHead,
         (body, shape): (Body, Shape),
         persistence: Persistence,
-    ) -> Persistence {
+    ) -> Queued {
         let length = match &shape {
             Shape::Kept => body.length(),
             Shape::Changed(_) => None,
@@ -299,7 +298,7 @@ impl Exchange<'_, '_> {
         if !self.downstream.wants_content(head.status) {
             self.queue_head(head, length_without_content(head, length), persistence);
             self.downstream.sender.finish(None);
-            return persistence;
+            return Queued::Whole(persistence);
         }
         let pipeline = match shape {
             Shape::Kept => None,
@@ -309,15 +308,14 @@ impl Exchange<'_, '_> {
             && pipeline.is_none()
         {
             self.deliver(head, bytes, persistence);
-            return persistence;
+            return Queued::Whole(persistence);
         }
         let framed = length.map_or(BodyLength::Framed, BodyLength::Known);
         let framed = self.downstream.body_for_client(head.status, framed);
         let persistence =
             if framed == BodyLength::UntilClose { Persistence::Close } else { persistence };
         self.queue_head(head, framed, persistence);
-        self.stand.outflow = Some(Box::new(Outflow::new(body, pipeline, persistence)));
-        Persistence::Close
+        Queued::Begun(Box::new(Outflow::new(body, pipeline, persistence)))
     }
 
     fn queue_head(&mut self, head: &ResponseHead, length: BodyLength, persistence: Persistence) {
@@ -327,12 +325,6 @@ impl Exchange<'_, '_> {
             let framing = downstream.framing(length, persistence, Some(date));
             downstream.send_head(head, &framing);
         });
-    }
-
-    /// The content of the answer whose head was queued, if there is more to send.
-    #[inline]
-    pub(crate) fn take_outflow(&mut self) -> Option<Box<Outflow>> {
-        self.filters.and_then(|_| self.stand.outflow.take())
     }
 
     /// Sends the rest of an answer, as fast as the client takes it.
@@ -365,11 +357,7 @@ impl Exchange<'_, '_> {
         })
         .await;
         poured.map_err(|fault| self.overdue(Stop { fault, progress: AnswerProgress::Begun }))?;
-        Ok(match outflow.persistence {
-            Persistence::Close => self.end(),
-            Persistence::KeepAlive if self.request.has_content() => self.skip_content().await,
-            Persistence::KeepAlive => After::Next,
-        })
+        Ok(self.leave(outflow.persistence).await)
     }
 }
 

@@ -1,0 +1,241 @@
+//! Answers, shown to the filters of the route before the client gets them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use sluice_filter::{Behind, Body, Pipeline, Reply, ResponseContext, Source, Whole};
+use sluice_message::{
+    BodyLength, Fault, FaultKind, FieldId, GrpcStatus, Persistence, ResponseHead, Span,
+};
+
+use super::call::refuse_with;
+use super::outflow::Shape;
+use super::{Exchange, Queued, exhausted};
+use crate::coroutine::Panicked;
+use crate::snapshot::RouteFilters;
+
+/// A filter panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Failed;
+
+/// What filters put in the place of an origin's answer.
+pub(crate) struct Substitute {
+    reply: Box<Reply>,
+    shape: Shape,
+}
+
+impl<'e> Exchange<'e, '_> {
+    /// Gives an answer of a filter.
+    pub(super) fn give(&mut self, reply: Reply) -> Result<Queued, Fault> {
+        let persistence = self.persistence_after_content();
+        self.stand.refusal = reply.reason;
+        self.find_call();
+        if let (Some(call), Some(reason)) = (self.call, reply.reason) {
+            let status = GrpcStatus::of_http(reply.status);
+            self.note_call(status);
+            let mut head = self.trailers_only(call)?;
+            refuse_with(&mut head.fields, status, (reply.status, reason))
+                .map_err(|_| exhausted())?;
+            let queued = self.send(&head, b"", persistence);
+            *self.response = head;
+            return Ok(queued);
+        }
+        let mut head = std::mem::take(self.response);
+        head.fields.clear();
+        head =
+            ResponseHead { status: reply.status, fields: head.fields, ..ResponseHead::default() };
+        head.fields.push_all(&reply.fields).map_err(|_| exhausted())?;
+        let (body, shape) = match self.filters {
+            Some(filters) if filters.chain.sees_responses() => {
+                let source = self.source();
+                head.body = length_of(&reply.body);
+                let whole = Whole::of(&reply.body);
+                let (replaced, shape) = self.show_or_fail(filters, &mut head, (source, whole));
+                (replaced.map_or(reply.body, |reply| reply.body), shape)
+            }
+            _ => (reply.body, Shape::Kept),
+        };
+        let queued = self.begin_reply(&head, (body, shape), persistence);
+        *self.response = head;
+        Ok(queued)
+    }
+
+    /// Who gives an answer of our own.
+    fn source(&self) -> Source {
+        let fault = self.fault.is_some() || self.stand.refusal.is_some();
+        if fault { Source::Fault } else { Source::Gateway }
+    }
+
+    /// Queues an answer that is in memory after the filters have seen it.
+    #[inline(never)]
+    pub(super) fn send_through(
+        &mut self,
+        filters: &'e RouteFilters,
+        (head, body): (&ResponseHead, &[u8]),
+        persistence: Persistence,
+    ) -> Queued {
+        if !filters.chain.sees_responses() {
+            self.deliver(head, body, persistence);
+            return Queued::Whole(persistence);
+        }
+        let mut own = std::mem::take(&mut self.stand.head);
+        own.copy_from(head);
+        own.body = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
+        let source = self.source();
+        let shown = self.show_or_fail(filters, &mut own, (source, Whole::Bytes(body)));
+        let queued = match shown {
+            (None, Shape::Kept) => {
+                self.deliver(&own, body, persistence);
+                Queued::Whole(persistence)
+            }
+            (None, shape) => self.begin_reply(&own, (body.to_vec().into(), shape), persistence),
+            (Some(reply), shape) => self.begin_reply(&own, (reply.body, shape), persistence),
+        };
+        self.stand.head = own;
+        queued
+    }
+
+    /// Shows a head that nothing follows to the filters. If one of them fails, it stays as it is: it tells of a
+    /// fault already.
+    pub(super) fn show_own(&mut self, head: &mut ResponseHead) {
+        let filters = self.filters.filter(|filters| filters.chain.sees_responses());
+        if let Some(filters) = filters
+            && let Err(Failed) = self.show(filters, head, (Source::Fault, Whole::Unknown))
+        {
+            self.note(Fault::internal(FaultKind::Broken));
+        }
+    }
+
+    /// The same as [`Exchange::show`], with 500 instead of the answer if a filter failed: what it was to do with
+    /// the answer may be what the answer must not go without.
+    fn show_or_fail(
+        &mut self,
+        filters: &'e RouteFilters,
+        head: &mut ResponseHead,
+        answer: (Source, Whole<'_>),
+    ) -> (Option<Box<Reply>>, Shape) {
+        self.show(filters, head, answer).unwrap_or_else(|Failed| {
+            self.note(Fault::internal(FaultKind::Broken));
+            let reply = Reply::refusal(500, "a filter failed");
+            head.status = reply.status;
+            head.reason = Span::default();
+            head.fields = reply.fields.clone();
+            (Some(Box::new(reply)), Shape::Kept)
+        })
+    }
+
+    /// Shows the head of an answer to the filters. What replaces it, and what its content goes through.
+    fn show(
+        &mut self,
+        filters: &'e RouteFilters,
+        head: &mut ResponseHead,
+        (source, whole): (Source, Whole<'_>),
+    ) -> Result<(Option<Box<Reply>>, Shape), Failed> {
+        let Some(route) = self.route else { return Ok((None, Shape::Kept)) };
+        let wants_content = self.downstream.wants_content(head.status);
+        let lent = self.lend(route, filters, &self.stand.path);
+        let mut context = ResponseContext {
+            request: &*self.request,
+            response: head,
+            source,
+            whole,
+            behind: Behind::Nothing,
+            client: self.client,
+            notes: &mut self.stand.notes,
+            gateway: &lent,
+        };
+        let shown = catch_unwind(AssertUnwindSafe(|| {
+            let replaced = filters.chain.show_response(&mut context);
+            let transforms = match context.response.status {
+                101 => Vec::new(),
+                _ => filters.chain.response_transforms(&mut context),
+            };
+            (replaced, transforms)
+        }));
+        let (replaced, transforms) = shown.map_err(|payload| {
+            self.on_panic(filters, &Panicked(payload));
+            Failed
+        })?;
+        if self.stand.notes.has_new_throttles() {
+            self.hold_to_bandwidth();
+        }
+        if let Some(reply) = &replaced
+            && reply.reason.is_some()
+        {
+            self.stand.refusal = reply.reason;
+        }
+        if transforms.is_empty() {
+            return Ok((replaced, Shape::Kept));
+        }
+        let pipeline = Pipeline::new(transforms);
+        if !pipeline.keeps_content() {
+            // Its length is not what it was; to a client that gets a head alone it is not stated.
+            head.fields.remove(FieldId::ContentLength);
+        }
+        let pipeline = wants_content.then(|| Box::new(pipeline));
+        Ok((replaced, Shape::Changed(pipeline)))
+    }
+
+    /// Shows the head of the origin's answer to the filters.
+    #[inline]
+    pub(crate) fn show_answer(&mut self) -> (Option<Substitute>, Option<Box<Pipeline>>) {
+        match self.filters {
+            Some(filters) if filters.chain.sees_responses() => self.show_origin(filters),
+            _ => (None, None),
+        }
+    }
+
+    #[inline(never)]
+    fn show_origin(
+        &mut self,
+        filters: &'e RouteFilters,
+    ) -> (Option<Substitute>, Option<Box<Pipeline>>) {
+        let mut head = std::mem::take(self.response);
+        let status = head.status;
+        let whole = (Source::Origin, Whole::Unknown);
+        let (replaced, shape) = self.show_or_fail(filters, &mut head, whole);
+        if status == 101 && replaced.is_none() {
+            // The connection to the origin is a pipe already, whatever is said of it.
+            head.status = status;
+        }
+        if let Some(mut reply) = replaced {
+            // The filters behind the one that replaced it have seen and changed what is in the head.
+            reply.status = head.status;
+            reply.fields = head.fields.clone();
+            *self.response = head;
+            return (Some(Substitute { reply, shape }), None);
+        }
+        let pipeline = match shape {
+            Shape::Kept => None,
+            Shape::Changed(pipeline) => pipeline,
+        };
+        let changed = pipeline.as_ref().is_some_and(|pipeline| !pipeline.keeps_content());
+        if changed && head.body != BodyLength::UntilClose {
+            head.body = BodyLength::Framed;
+        }
+        *self.response = head;
+        (None, pipeline)
+    }
+
+    /// Gives the client this instead of the origin's answer. As for the rest, [`Exchange::begin_reply`].
+    pub(crate) fn send_substitute(
+        &mut self,
+        substitute: Substitute,
+        persistence: Persistence,
+    ) -> Queued {
+        let Substitute { reply, shape } = substitute;
+        let mut head = std::mem::take(&mut self.stand.head);
+        head.fields.clear();
+        head =
+            ResponseHead { status: reply.status, fields: head.fields, ..ResponseHead::default() };
+        // It was in a head before.
+        let _ = head.fields.push_all(&reply.fields);
+        let queued = self.begin_reply(&head, (reply.body, shape), persistence);
+        self.stand.head = head;
+        queued
+    }
+}
+
+/// How long content of ours is.
+fn length_of(body: &Body) -> BodyLength {
+    body.length().map_or(BodyLength::Framed, BodyLength::Known)
+}
