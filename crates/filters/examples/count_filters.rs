@@ -16,7 +16,7 @@ use sluice_filter::{
 use sluice_filters::jwt::{Algorithm, Expiry, Jwt, JwtOptions, Key, KeySet, Keys, Rules};
 use sluice_filters::restrict::{Ip, Refusing};
 use sluice_filters::{
-    Hiding, KeyAuth, KeyAuthOptions, KeyRing, Missing, NetworkSet, Secret, restrict,
+    Hiding, KeyAuth, KeyAuthOptions, KeyRing, Missing, Secret, addresses, read_networks, restrict,
 };
 use sluice_message::RequestHead;
 use sluice_meter::FilterMeter;
@@ -90,9 +90,9 @@ fn ip() -> Ip {
     // Every second network of 256 addresses: nothing can be joined.
     let lines: String =
         (0..100_000_u32).map(|at| format!("{}/24\n", Ipv4Addr::from_bits(at << 9))).collect();
-    let deny = NetworkSet::new(NetworkSet::lines(&lines).expect("networks"));
+    let deny = addresses(&read_networks(&lines).expect("networks"));
     let refusing = Refusing { status: 403, meter: meter(restrict::OUTCOMES) };
-    Ip { allow: Some(NetworkSet::new(["10.0.0.0/8".parse().expect("a network")])), deny, refusing }
+    Ip { allow: Some(addresses(&["10.0.0.0/8".parse().expect("a network")])), deny, refusing }
 }
 
 fn meter(outcomes: &[&str]) -> Arc<FilterMeter> {

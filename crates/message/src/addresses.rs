@@ -27,34 +27,43 @@ impl AddressRanges {
                 _ => {}
             }
         }
-        Self { v4: merged(v4), v6: merged(v6) }
+        Self {
+            v4: merged(v4, |last| last.checked_add(1)),
+            v6: merged(v6, |last| last.checked_add(1)),
+        }
     }
 
     /// Whether the address lies in one of the ranges.
     #[must_use]
     pub fn contain(&self, address: IpAddr) -> bool {
         match address.to_canonical() {
-            IpAddr::V4(address) => contains(&self.v4, address.to_bits()),
-            IpAddr::V6(address) => contains(&self.v6, address.to_bits()),
+            IpAddr::V4(address) => contains(&self.v4, address.to_bits(), || ()),
+            IpAddr::V6(address) => contains(&self.v6, address.to_bits(), || ()),
         }
     }
 }
 
-/// Sorted and without overlaps, which the binary search relies on.
-fn merged<T: Ord + Copy>(mut ranges: Vec<(T, T)>) -> Box<[(T, T)]> {
+/// Sorted, those joined that overlap or follow each other, which the binary search relies on.
+fn merged<T: Ord + Copy>(mut ranges: Vec<(T, T)>, next: impl Fn(T) -> Option<T>) -> Box<[(T, T)]> {
     ranges.sort_unstable();
     let mut out: Vec<(T, T)> = Vec::with_capacity(ranges.len());
     for (first, last) in ranges {
         match out.last_mut() {
-            Some(before) if first <= before.1 => before.1 = before.1.max(last),
+            // Nothing follows a range that goes to the end of the numbers, so it holds all the rest.
+            Some((_, end)) if next(*end).is_none_or(|next| first <= next) => *end = last.max(*end),
             _ => out.push((first, last)),
         }
     }
     out.into_boxed_slice()
 }
 
-fn contains<T: Ord + Copy>(ranges: &[(T, T)], address: T) -> bool {
-    let behind = ranges.partition_point(|&(first, _)| first <= address);
+/// `looked` is called for each range that is looked at.
+#[inline]
+fn contains<T: Ord + Copy>(ranges: &[(T, T)], address: T, mut looked: impl FnMut()) -> bool {
+    let behind = ranges.partition_point(|&(first, _)| {
+        looked();
+        first <= address
+    });
     let range = behind.checked_sub(1).and_then(|at| ranges.get(at));
     range.is_some_and(|&(_, last)| address <= last)
 }
@@ -108,5 +117,37 @@ mod tests {
             v4.contain("255.255.255.255".parse().unwrap()) && !v4.contain("::1".parse().unwrap())
         );
         assert!(v6.contain("::1".parse().unwrap()) && !v6.contain("0.0.0.0".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_belongs_together_is_joined() {
+        let count = |ranges: &[(&str, &str)]| set(ranges).v4.len();
+        let (low, high) = (("10.0.0.0", "10.0.0.127"), ("10.0.0.128", "10.0.1.255"));
+        assert_eq!(count(&[high, low]), 1);
+        assert_eq!(count(&[low, ("10.0.0.129", "10.0.0.130")]), 2);
+        let end = ("255.0.0.0", "255.255.255.255");
+        assert_eq!(count(&[end, ("255.255.255.255", "255.255.255.255")]), 1);
+        assert_eq!(count(&[]), 0);
+    }
+
+    #[test]
+    fn a_hundred_thousand_ranges_cost_seventeen_looks() {
+        use std::net::Ipv4Addr;
+
+        // Every second block of 256: nothing can be joined.
+        let address = |bits| IpAddr::V4(Ipv4Addr::from_bits(bits));
+        let blocks = (0..100_000_u32).map(|at| (address(at << 9), address((at << 9) + 255)));
+        let large = AddressRanges::of(blocks);
+        assert_eq!(large.v4.len(), 100_000);
+        let mut most = 0;
+        for at in (0..200_000_u32).step_by(997) {
+            let mut looks = 0;
+            let value = (at << 8) + 77;
+            let inside = contains(&large.v4, value, || looks += 1);
+            assert_eq!(inside, at % 2 == 0, "{at}");
+            assert_eq!(inside, large.contain(address(value)));
+            most = most.max(looks);
+        }
+        assert!(most <= 18, "{most} looks");
     }
 }

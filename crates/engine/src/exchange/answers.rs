@@ -18,16 +18,25 @@ impl<'e> Exchange<'e, '_> {
         answer: impl FnOnce(&mut Self) -> Result<Queued, Fault>,
     ) -> Step<'e> {
         match answer(self) {
-            Ok(Queued::Whole(Persistence::Close)) => Step::Answered(self.end()),
-            Ok(Queued::Whole(Persistence::KeepAlive)) if self.request.has_content() => {
-                Step::Content
+            Ok(Queued::Whole(Persistence::KeepAlive)) if !self.request.has_content() => {
+                Step::Answered(After::Next)
             }
-            Ok(Queued::Whole(Persistence::KeepAlive)) => Step::Answered(After::Next),
+            answered => self.leave_open(answered),
+        }
+    }
+
+    /// The connection is not to go on, or something is left to do before it may.
+    #[cold]
+    fn leave_open(&mut self, answered: Result<Queued, Fault>) -> Step<'e> {
+        match answered {
+            Ok(Queued::Whole(Persistence::Close)) => Step::Answered(self.end()),
+            Ok(Queued::Whole(Persistence::KeepAlive)) => Step::Content,
             Ok(Queued::Begun(outflow)) => Step::Stream(outflow),
             Err(fault) => Step::Stopped(fault.into()),
         }
     }
 
+    /// Whether the connection may go on after this answer, as far as can be said when it begins.
     #[inline]
     pub(crate) fn persistence(&self) -> Persistence {
         let wanted = self.request.persistence == Persistence::KeepAlive;

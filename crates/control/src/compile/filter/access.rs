@@ -7,7 +7,8 @@ use sluice_filters::restrict::{
     Admit, Geo, GeoFields, GeoRules, Ip, OUTCOMES, Referer, RefererRules, Refusing, Region,
     SameHost, Unknown, UserAgent,
 };
-use sluice_filters::{Hosts, NetworkSet, Patterns, Places};
+use sluice_filters::{Hosts, Patterns, Places, addresses, read_networks};
+use sluice_message::AddressRanges;
 use sluice_model::Unsaid;
 
 use super::Tools;
@@ -37,14 +38,14 @@ fn networks(
     written: &[ipnet::IpNet],
     files: &[PathBuf],
     tools: &mut Tools<'_>,
-) -> Result<NetworkSet, String> {
+) -> Result<AddressRanges, String> {
     let mut all = written.to_vec();
     for path in files {
-        let listed = NetworkSet::lines(&tools.files.text(path)?)
+        let listed = read_networks(&tools.files.text(path)?)
             .map_err(|flaw| format!("the file {}, {flaw}", path.display()))?;
         all.extend(listed);
     }
-    Ok(NetworkSet::new(all))
+    Ok(addresses(&all))
 }
 
 pub(super) fn user_agent(
