@@ -1,5 +1,6 @@
 //! `cargo xtask bench` and `cargo xtask gate`: Sluice beside nginx and HAProxy.
 
+mod filters;
 mod generator;
 mod load;
 mod measure;
@@ -40,7 +41,7 @@ const USAGE: &str = "\
 usage: cargo xtask bench [OPTION ...]      the servers
        cargo xtask bench load [OPTION ...]  the load generator (--help names its options)
        cargo xtask bench tls [OPTION ...]   the servers, over TLS and HTTP/2 (the same)
-  --only LIST      of instructions, routes, cpu, pipelined, memory, calls, upstreams, slow (comma-separated)
+  --only LIST      of instructions, filters, routes, cpu, pipelined, memory, calls, upstreams, slow (comma-separated)
   --rounds N       rounds of wrk (5)
   --seconds N      seconds of each run of wrk (3)
   --connections N  idle connections (8000)
@@ -65,8 +66,9 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let mut bench = Bench::new(root, options.sluice.clone())?;
     raise_descriptor_limit();
     let mut rows = Vec::new();
-    let parts: [(&str, Part); 8] = [
+    let parts: [(&str, Part); 9] = [
         ("instructions", instructions),
+        ("filters", filters::instructions),
         ("cpu", cpu),
         ("routes", routes),
         ("pipelined", pipelined),

@@ -25,7 +25,10 @@ pub(crate) async fn fetch(
     let deadline = Deadline::new();
     let timeout = request.timeout;
     let mut spare = worker.spares.take();
-    let asked = deadline.limit(timeout, deliver(&cluster, &request, &mut spare)).await;
+    // Beside the rest of what is spare, which changes while the head is read.
+    let mut head = std::mem::take(&mut spare.request);
+    let asked = deadline.limit(timeout, deliver(&cluster, &request, (&mut head, &mut spare))).await;
+    spare.request = head;
     let result = asked.unwrap_or(Err(FetchFault::TimedOut));
     // What broke off in the middle is not used again.
     if result.is_ok() {
@@ -37,22 +40,22 @@ pub(crate) async fn fetch(
 async fn deliver(
     cluster: &Rc<Cluster>,
     request: &Fetch,
-    spare: &mut Spare,
+    (head, spare): (&mut RequestHead, &mut Spare),
 ) -> Result<Fetched, FetchFault> {
     let failed = FetchFault::Failed;
-    let mut head = head_of(request).map_err(|_| failed(FaultKind::Exhausted))?;
+    write_head(head, request).map_err(|_| failed(FaultKind::Exhausted))?;
     let _admitted = cluster.admit(Breaker::Requests).map_err(|fault| failed(fault.kind))?;
     cluster.on_request();
-    let wanted = Ask { head: &head, client: request.client, avoid: &[] };
+    let wanted = Ask { head, client: request.client, avoid: &[] };
     let server = cluster.choose(&wanted).map(Rc::clone).ok_or(failed(FaultKind::NoServer))?;
     let _visit = Visit::try_new(cluster, &server).ok_or(failed(FaultKind::ServersBusy))?;
-    name_host(&mut head, (cluster, &server), request).map_err(|_| failed(FaultKind::Exhausted))?;
+    name_host(head, (cluster, &server), request).map_err(|_| failed(FaultKind::Exhausted))?;
     let mut header = Vec::new();
     if let Some(version) = cluster.settings().proxy_protocol {
         // For nobody but ourselves.
         encode(&mut header, version, Owner::Sender);
     }
-    let whole = Whole { head: &head, content: &request.body, trailers: None, header: &header };
+    let whole = Whole { head, content: &request.body, trailers: None, header: &header };
     let channel = match ask((cluster, &server), whole, spare).await {
         Ok(channel) => channel,
         Err(fault) => {
@@ -101,8 +104,10 @@ async fn deliver(
 }
 
 /// The head of the request, as a decoder would have made it.
-fn head_of(request: &Fetch) -> Result<RequestHead, SpaceExhausted> {
-    let mut head = RequestHead::new();
+fn write_head(head: &mut RequestHead, request: &Fetch) -> Result<(), SpaceExhausted> {
+    let mut fields = std::mem::take(&mut head.fields);
+    fields.clear();
+    *head = RequestHead { fields, ..RequestHead::default() };
     head.method = Method::of(&request.method);
     head.method_text = head.fields.append(&request.method)?;
     head.target = head.fields.append(&request.target)?;
@@ -117,7 +122,7 @@ fn head_of(request: &Fetch) -> Result<RequestHead, SpaceExhausted> {
         Ok(length) => BodyLength::Known(length),
         Err(_) => return Err(SpaceExhausted),
     };
-    Ok(head)
+    Ok(())
 }
 
 /// The host that the request is for.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use sluice_conn::{Receiver, Sender};
-use sluice_message::ResponseHead;
+use sluice_message::{RequestHead, ResponseHead};
 use sluice_net::Deadline;
 use sluice_upstream::Pass;
 
@@ -16,6 +16,8 @@ const HEAD_KEPT: usize = 16 * 1024;
 /// What such a request is made with.
 #[derive(Default)]
 pub(crate) struct Spare {
+    /// For those that have no head of their own yet.
+    pub(crate) request: RequestHead,
     pub(crate) response: ResponseHead,
     pub(crate) receiver: Receiver,
     pub(crate) sender: Sender,
@@ -41,6 +43,7 @@ impl Spares {
         spare.connection = Pass::default();
         let mut spares = self.0.borrow_mut();
         if spares.len() < KEPT {
+            spare.request.fields.shrink(HEAD_KEPT);
             spare.response.fields.shrink(HEAD_KEPT);
             spare.receiver.reset();
             spare.receiver.rest();

@@ -12,7 +12,6 @@
 //! * Where one text is wanted, the lines of a header are joined by `, `; of parameters and cookies the
 //!   first counts.
 
-mod address_text;
 mod call;
 mod compare;
 mod condition;

@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use sluice_message::pair::{cookies, decoded, is_encoded, query_pairs};
-use sluice_message::{BodyLength, RequestHead, Version};
+use sluice_message::{AddressText, BodyLength, RequestHead, Version};
 
-use crate::address_text::AddressText;
 use crate::decimal::{parse_decimal, push_decimal};
 use crate::moment::date;
 use crate::share::share;

@@ -64,6 +64,12 @@ impl Fields {
         Self { bytes: Vec::new(), lines: Vec::new() }
     }
 
+    /// Without any line, with room for so many bytes of so many lines.
+    #[must_use]
+    pub fn with_capacity(bytes: usize, lines: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), lines: Vec::with_capacity(lines) }
+    }
+
     /// Forgets all lines and bytes, keeps the memory.
     #[inline]
     pub fn clear(&mut self) {

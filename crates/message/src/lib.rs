@@ -3,6 +3,7 @@
 //! A head is kept as the bytes of its field lines plus spans into them: nothing is copied per field,
 //! unchanged lines are forwarded as they stand, and a recycled head allocates nothing.
 
+mod address_text;
 mod addresses;
 mod fault;
 mod field;
@@ -18,6 +19,7 @@ mod request;
 mod response;
 mod span;
 
+pub use address_text::AddressText;
 pub use addresses::AddressRanges;
 pub use fault::{Fault, FaultKind, Retry, Side, Syntax};
 pub use field::FieldId;

@@ -51,6 +51,8 @@ pub enum Role {
     Routes(usize, Kinds),
     /// Answers itself, behind these filters; ours only.
     Filtered(Filters),
+    /// Asks an origin on this port, with something to do for each request.
+    Policed(u16, Policy),
     /// Asks the servers of an upstream.
     Upstream(Group),
     /// Answers itself and asks an origin, over TLS and HTTP/2, too.
@@ -137,6 +139,36 @@ pub enum Kinds {
     All,
 }
 
+/// What a proxy does for a request besides passing it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Nothing.
+    Plain,
+    /// Five edits of header fields: two set and one removed of the request, two set of the answer.
+    Edits,
+    /// A rate limit by address.
+    Limit,
+    /// A tenth of the users, by a header, to another upstream.
+    Split,
+    /// Four networks are kept out.
+    Network,
+    /// A service is asked about each request.
+    Login,
+}
+
+impl Policy {
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Plain => "/plain",
+            Self::Edits => "/edits",
+            Self::Limit => "/limit",
+            Self::Split => "/split",
+            Self::Network => "/network",
+            Self::Login => "/login",
+        }
+    }
+}
+
 /// Filters of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filters {
@@ -185,13 +217,18 @@ impl Role {
         match self {
             Self::Routes(..) => "/r/5000/exact",
             Self::Filtered(_) => "/f",
+            Self::Policed(_, policy) => policy.path(),
             _ => "/",
         }
     }
 
     /// A header line that requests have besides those of the client.
     pub fn header(self) -> Option<&'static str> {
-        (self == Self::Filtered(Filters::Jwt)).then_some(TOKEN)
+        match self {
+            Self::Filtered(Filters::Jwt) => Some(TOKEN),
+            Self::Policed(..) => Some("x-user: eva"),
+            _ => None,
+        }
     }
 }
 
@@ -245,6 +282,9 @@ impl Bench {
         let (folder, name) = match (peer, role) {
             (Peer::Nginx, Role::Origin) => ("nginx", "origin.conf"),
             (Peer::Nginx, Role::Origins(_)) => ("nginx", "origins.conf"),
+            (Peer::Sluice, Role::Policed(..)) => ("sluice", "filters.toml"),
+            (Peer::Nginx, Role::Policed(..)) => ("nginx", "filters.conf"),
+            (Peer::Haproxy, Role::Policed(..)) => ("haproxy", "filters.cfg"),
             (Peer::Sluice, Role::Upstream(_)) => ("sluice", "upstream.toml"),
             (Peer::Nginx, Role::Upstream(_)) => ("nginx", "upstream.conf"),
             (Peer::Haproxy, Role::Upstream(_)) => ("haproxy", "upstream.cfg"),
@@ -271,7 +311,9 @@ impl Bench {
         fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
         text = text.replace("@PORT@", &port.to_string()).replace("@DIR@", &show(&place));
         match role {
-            Role::Proxied(origin) => text = text.replace("@ORIGIN@", &origin.to_string()),
+            Role::Proxied(origin) | Role::Policed(origin, _) => {
+                text = text.replace("@ORIGIN@", &origin.to_string())
+            }
             Role::Routes(count, kinds) => text.push_str(&routes(count, kinds)),
             Role::Filtered(filters) => text.push_str(&filters.text()),
             Role::Upstream(group) => {

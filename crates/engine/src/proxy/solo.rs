@@ -45,7 +45,8 @@ pub(crate) async fn ask(
             None => {
                 let (header, deadline) = (whole.header, &spare.deadline);
                 let call = Call { demand: Demand::Any, header, deadline };
-                connect((cluster, server), call, limit).await?
+                // Rare, and larger than all the rest: others need no memory for it.
+                Box::pin(connect((cluster, server), call, limit)).await?
             }
         };
         cluster.meter().requests.increment();

@@ -1,9 +1,12 @@
 //! Questions by HTTP, and what their answers mean.
 
 use sluice_filter::{Body, Fetch, Fetched, Reply, RequestContext};
-use sluice_message::{FieldId, Fields, Method, SpaceExhausted};
+use sluice_message::{AddressText, FieldId, Fields, Method, SpaceExhausted};
 
 use super::{AuthProtocol, Decision, Inner, Place};
+
+/// Bytes of what is said of a request besides its own fields and its target, nearly always.
+const INTRODUCTION: usize = 256;
 
 /// The request to the service.
 pub(super) fn question(
@@ -23,7 +26,9 @@ pub(super) fn question(
         }
         AuthProtocol::Grpc(_) => (b"POST".to_vec(), Vec::new(), Vec::new()),
     };
-    let mut fields = Fields::new();
+    // One piece of memory for what will stand there: it grows for rare requests alone.
+    let room = request.fields.bytes().len() + request.target().len() + INTRODUCTION;
+    let mut fields = Fields::with_capacity(room, request.fields.lines().len() + 8);
     for line in request.fields.lines() {
         let name = request.fields.slice(line.name);
         if is_told(line.id, context) && settings.send.has(name) {
@@ -67,7 +72,7 @@ fn introduce(fields: &mut Fields, context: &RequestContext<'_>) -> Result<(), Sp
     fields.push(b"x-forwarded-proto", context.gateway.scheme().as_bytes())?;
     fields.push(b"x-forwarded-host", request.authority())?;
     fields.push(b"x-forwarded-uri", request.target())?;
-    let peer = context.gateway.peer().to_string();
+    let peer = AddressText::new(context.gateway.peer());
     fields.push(b"x-forwarded-for", peer.as_bytes())
 }
 

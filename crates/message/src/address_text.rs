@@ -8,14 +8,16 @@ const LONGEST: usize = 45;
 
 /// An address in the form of RFC 5952.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AddressText {
+pub struct AddressText {
     bytes: [u8; LONGEST],
     length: usize,
 }
 
 impl AddressText {
+    /// The text of this address.
+    #[must_use]
     #[inline]
-    pub(crate) fn new(address: IpAddr) -> Self {
+    pub fn new(address: IpAddr) -> Self {
         let mut text = Self { bytes: [0; LONGEST], length: 0 };
         match address {
             // Most clients; formatting costs ten times as much.
@@ -36,7 +38,9 @@ impl AddressText {
         text
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// The text itself.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
