@@ -62,8 +62,8 @@ impl Crew {
 
     /// The admin thread ends.
     pub(crate) fn end_admin(&self) {
-        // Whoever asks for /readyz at this moment still gets the answer.
-        let limit = Duration::from_millis(200);
+        // Whoever asks at this moment still gets the answer, also of a busy machine; nobody else is waited for.
+        let limit = Duration::from_secs(5);
         self.admin.iter().for_each(|admin| admin.send(Order::Drain(limit)));
     }
 

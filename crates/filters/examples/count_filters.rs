@@ -14,9 +14,12 @@ use sluice_filter::{
     Level, Local, Notes, RequestContext, Verdict,
 };
 use sluice_filters::jwt::{Algorithm, Expiry, Jwt, JwtOptions, Key, KeySet, Keys, Rules};
+use sluice_filters::key_source::KeySource;
+use sluice_filters::quota::{LocalStore, Quota};
 use sluice_filters::restrict::{Ip, Refusing};
 use sluice_filters::{
-    Hiding, KeyAuth, KeyAuthOptions, KeyRing, Missing, Secret, addresses, read_networks, restrict,
+    Hiding, KeyAuth, KeyAuthOptions, KeyRing, Missing, Rate, RateFields, RateLimit, RateManner,
+    Secret, Strictness, WhenFull, addresses, read_networks, restrict,
 };
 use sluice_message::RequestHead;
 use sluice_meter::FilterMeter;
@@ -33,7 +36,8 @@ fn main() {
         "jwt" => Some(Box::new(jwt())),
         "key_auth" => Some(Box::new(key_auth())),
         "ip" => Some(Box::new(ip())),
-        _ => panic!("count_filters idle|jwt|key_auth|ip [ROUNDS]"),
+        "rate_limit" => Some(Box::new(rate_limit())),
+        _ => panic!("count_filters idle|jwt|key_auth|ip|rate_limit [ROUNDS]"),
     };
     let template = request();
     let (mut request, mut notes) = (RequestHead::new(), Notes::default());
@@ -93,6 +97,19 @@ fn ip() -> Ip {
     let deny = addresses(&read_networks(&lines).expect("networks"));
     let refusing = Refusing { status: 403, meter: meter(restrict::OUTCOMES) };
     Ip { allow: Some(addresses(&["10.0.0.0/8".parse().expect("a network")])), deny, refusing }
+}
+
+/// One limit by address, never reached, of which clients are not told.
+fn rate_limit() -> RateLimit {
+    let quota = Quota::new(1_000_000, 1_000_000_000, 1_000_000);
+    let key = KeySource::Client { ipv6_prefix: 64 };
+    let rates = vec![Rate { name: "all".to_owned(), quota, key }];
+    let manner = RateManner {
+        strictness: Strictness::Refuse(429),
+        when_full: WhenFull::Pass,
+        fields: RateFields::None,
+    };
+    RateLimit::new(rates, manner, Box::new(LocalStore::new(65_536)), meter(RateLimit::OUTCOMES))
 }
 
 fn meter(outcomes: &[&str]) -> Arc<FilterMeter> {
