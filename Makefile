@@ -54,6 +54,7 @@ audit: release
 # Every suite is run even if one before it failed.
 bench: release xtask
 	$(XTASK) bench
+	$(XTASK) bench filters
 	@failed=; for suite in $(SUITES); do \
 		echo "== suite $$suite"; \
 		$(SLUICE) bench --suite bench/suites/$$suite.toml $(if $(FULL),--full) \

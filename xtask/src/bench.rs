@@ -41,7 +41,8 @@ const USAGE: &str = "\
 usage: cargo xtask bench [OPTION ...]      the servers
        cargo xtask bench load [OPTION ...]  the load generator (--help names its options)
        cargo xtask bench tls [OPTION ...]   the servers, over TLS and HTTP/2 (the same)
-  --only LIST      of instructions, filters, routes, cpu, pipelined, memory, calls, upstreams, slow (comma-separated)
+       cargo xtask bench filters [OPTION ...]  what filters cost (the same)
+  --only LIST      of instructions, routes, cpu, pipelined, memory, calls, upstreams, slow (comma-separated)
   --rounds N       rounds of wrk (5)
   --seconds N      seconds of each run of wrk (3)
   --connections N  idle connections (8000)
@@ -60,15 +61,15 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("load", rest)) => return generator::run(root, sluice, rest),
         Some(("tls", rest)) => return secure::run(root, sluice, rest),
+        Some(("filters", rest)) => return filters::run(root, sluice, rest),
         _ => {}
     }
     let options = Options::parse(&DEFAULTS, sluice, arguments)?;
     let mut bench = Bench::new(root, options.sluice.clone())?;
     raise_descriptor_limit();
     let mut rows = Vec::new();
-    let parts: [(&str, Part); 9] = [
+    let parts: [(&str, Part); 8] = [
         ("instructions", instructions),
-        ("filters", filters::instructions),
         ("cpu", cpu),
         ("routes", routes),
         ("pipelined", pipelined),
