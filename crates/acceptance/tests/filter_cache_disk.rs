@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use sluice_acceptance::filters::{self, Reply};
 use sluice_acceptance::{config, eventually, metric};
-use sluice_testkit::{Exchange, Origin, Scratch, Sluice, binary, run};
+use sluice_testkit::{After, Exchange, Gate, Origin, Scratch, Sluice, binary, run};
 
 /// What a client gets; listeners have another port after each start.
 fn ask(gateway: &Sluice, path: &str, options: &[&str]) -> Reply {
@@ -268,5 +268,128 @@ fn one_folder_has_one_size() {
     has(&gateway, &folder, 2);
     let purge = ["-X", "PURGE", "-H", "Surrogate-Key: all"];
     assert_eq!(ask(&gateway, "/", &purge).content.trim(), "{\"purged\":1}", "of one of them");
+    gateway.stop();
+}
+
+/// Larger than memory takes as one answer.
+const LARGE: usize = 6_000_000;
+
+/// Bytes that tell where they stand.
+fn large() -> Vec<u8> {
+    (0..LARGE / 8).flat_map(|at| format!("{:07}\n", at % 10_000_000).into_bytes()).collect()
+}
+
+#[test]
+fn large_answers_lie_on_the_disk_alone() {
+    let origin = Origin::start(|exchange: &mut Exchange| {
+        let lines = ["Cache-Control: max-age=600", "ETag: \"one\""];
+        match exchange.head().target.as_str() {
+            "/chunks" => {
+                exchange.write("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+                for piece in large().chunks(100_000) {
+                    exchange.write(format!("{:x}\r\n", piece.len()))?;
+                    exchange.write([piece, b"\r\n"].concat())?;
+                }
+                exchange.write("0\r\n\r\n")
+            }
+            _ => exchange.answer(200, &lines, large()),
+        }
+    });
+    let scratch = Scratch::new();
+    let folder = scratch.path().to_path_buf();
+    let text = text(&origin, &folder, "entry_limit = \"1MiB\"");
+    let mut gateway = Sluice::start(&text);
+    let expected = String::from_utf8(large()).unwrap();
+    for path in ["/known", "/chunks"] {
+        let first = ask(&gateway, path, &[]);
+        assert!(first.content == expected && !is_hit(&first), "{path}");
+    }
+    has(&gateway, &folder, 2);
+    // The second time after a restart: checked before it is given.
+    for round in 0..2 {
+        let before = origin.requests().len();
+        for path in ["/known", "/chunks"] {
+            let whole = ask_both(&gateway, path, &[], &["content-length", "etag"]);
+            assert!(is_hit(&whole) && whole.content == expected, "{round} {path}");
+            assert_eq!(whole.value("content-length"), LARGE.to_string());
+        }
+        let head = ask_both(&gateway, "/known", &["-I"], &["content-length", "etag"]);
+        assert_eq!((head.status, head.value("content-length")), (200, LARGE.to_string().as_str()));
+        let part = ask_both(&gateway, "/known", &["-r", "4000000-4000015"], &["content-range"]);
+        assert_eq!((part.status, part.content.as_str()), (206, "0500000\n0500001\n"));
+        let parts = ask(&gateway, "/known", &["-r", "0-7,-8"]);
+        assert_eq!(parts.status, 206);
+        assert!(parts.content.contains("\r\n\r\n0000000\n\r\n"), "{}", parts.content);
+        assert!(parts.content.contains("\r\n\r\n0749999\n\r\n"), "{}", parts.content);
+        let same = ask_both(&gateway, "/known", &["-H", "If-None-Match: \"one\""], &["etag"]);
+        assert_eq!((same.status, same.content.len()), (304, 0));
+        assert_eq!(ask(&gateway, "/known", &["-r", "9000000-"]).status, 416);
+        assert_eq!(origin.requests().len(), before, "{round}");
+        if round == 0 {
+            gateway.stop();
+            gateway = Sluice::start(&text);
+            has(&gateway, &folder, 2);
+        }
+    }
+    let bytes = metric(&gateway.admin(), "sluice_cache_bytes{filter=\"pages\"}");
+    assert!(bytes < 2 << 20, "memory has none of it: {bytes}");
+    gateway.stop();
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_fills_leaves_nothing_half() {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::start(move |exchange: &mut Exchange| {
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {LARGE}\r\n\r\n"
+        ))?;
+        exchange.write(&large()[..LARGE / 2])?;
+        opened.pass();
+        exchange.write(&large()[LARGE / 2..])
+    });
+    let scratch = Scratch::new();
+    let folder = scratch.path().to_path_buf();
+    let text = text(&origin, &folder, "entry_limit = \"1MiB\"");
+    let gateway = Sluice::start(&text);
+    let mut client = std::net::TcpStream::connect(gateway.address("web")).unwrap();
+    std::io::Write::write_all(&mut client, b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let written = || match files(&folder).as_slice() {
+        [one] => std::fs::metadata(one).unwrap().len() > 1_000_000,
+        _ => false,
+    };
+    assert!(eventually(written));
+    // SIGKILL.
+    drop(gateway);
+    assert_eq!(files(&folder).len(), 1);
+    let gateway = Sluice::start(&text);
+    assert!(eventually(|| files(&folder).is_empty()), "{:?}", files(&folder));
+    assert_eq!(disk(&gateway, &folder, "entries"), 0);
+    gate.open();
+    let whole = ask(&gateway, "/a", &[]);
+    assert!(!is_hit(&whole) && whole.content.as_bytes() == large());
+    has(&gateway, &folder, 1);
+    assert!(is_hit(&ask(&gateway, "/a", &[])));
+    gateway.stop();
+}
+
+#[test]
+fn a_length_that_lies_leaves_nothing() {
+    let origin = Origin::start(|exchange: &mut Exchange| {
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {LARGE}\r\n\r\n"
+        ))?;
+        exchange.write(&large()[..LARGE / 2])?;
+        exchange.then(After::Close);
+        Ok(())
+    });
+    let scratch = Scratch::new();
+    let folder = scratch.path().to_path_buf();
+    let gateway = Sluice::start(&text(&origin, &folder, "entry_limit = \"1MiB\""));
+    for number in 1..4 {
+        assert!(ask(&gateway, "/a", &[]).content.len() < LARGE);
+        assert_eq!(origin.requests().len(), number);
+    }
+    assert!(eventually(|| files(&folder).is_empty() && disk(&gateway, &folder, "bytes") == 0));
     gateway.stop();
 }

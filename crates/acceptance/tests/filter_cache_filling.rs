@@ -4,12 +4,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sluice_acceptance::filters::{ask, ask_http2};
 use sluice_acceptance::{config, metric};
-use sluice_testkit::{After, Exchange, Gate, Origin, Sluice};
+use sluice_testkit::{After, Exchange, Gate, Origin, Scratch, Sluice};
 
 /// Large enough that it comes in many pieces.
 const SIZE: usize = 300_000;
@@ -51,6 +52,33 @@ fn good(exchange: &mut Exchange) -> std::io::Result<()> {
     exchange.answer(200, &["Cache-Control: max-age=600"], vec![b'x'; SIZE])
 }
 
+/// Clients by HTTP/1.1, and by HTTP/2: together a thousand, and no process has a thousand files open for them but the gateway.
+const CROWD: [usize; 2] = [700, 300];
+
+/// Many requests for the same by HTTP/2.
+fn crowd_by_http2(gateway: &Sluice, target: &str) -> Child {
+    let address = gateway.address("web");
+    let line = format!("url = \"http://{address}{target}\"\noutput = \"/dev/null\"\n");
+    let mut curl = Command::new("curl")
+        .args([
+            "-s",
+            "-m",
+            "60",
+            "--http2-prior-knowledge",
+            "-Z",
+            "--parallel-max",
+            "300",
+            "--parallel-immediate",
+        ])
+        .args(["-H", "Host: a", "-w", "%{http_code} %{size_download}\n", "-K", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    curl.stdin.take().unwrap().write_all(line.repeat(CROWD[1]).as_bytes()).unwrap();
+    curl
+}
+
 #[test]
 fn a_crowd_makes_one_request() {
     let gate = Gate::new();
@@ -60,16 +88,148 @@ fn a_crowd_makes_one_request() {
         good(exchange)
     });
     let gateway = gateway(&origin, "");
-    let clients: Vec<_> = (0..400).map(|_| begin(&gateway, "/cold")).collect();
+    let clients: Vec<_> = (0..CROWD[0]).map(|_| begin(&gateway, "/cold")).collect();
+    let others = crowd_by_http2(&gateway, "/cold");
     assert!(origin.wait_for_requests(1));
     gate.open();
     for client in clients {
         assert_eq!(end(client), (200, SIZE));
     }
+    let others = others.wait_with_output().unwrap();
+    let lines = String::from_utf8_lossy(&others.stdout).into_owned();
+    let good = lines.lines().filter(|line| **line == format!("200 {SIZE}")).count();
+    assert_eq!(good, CROWD[1], "{lines}");
     assert_eq!(origin.requests().len(), 1);
     let (hits, waited) = (outcome(&gateway, "hit"), outcome(&gateway, "coalesced"));
-    assert_eq!((hits + waited, outcome(&gateway, "miss")), (399, 1));
+    let all = u64::try_from(CROWD[0] + CROWD[1]).unwrap();
+    assert_eq!((hits + waited, outcome(&gateway, "miss")), (all - 1, 1));
     assert_eq!(ask_http2(&gateway, "/cold", &[]).content.len(), SIZE);
+    gateway.stop();
+}
+
+/// An origin that sends a head and half of what that promises, and goes on when the gate opens: with the rest, or
+/// with the end of its connection.
+fn half(gate: &Gate, size: usize, after: After) -> Origin {
+    let (opened, asked) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
+    Origin::start(move |exchange: &mut Exchange| {
+        let first = asked.fetch_add(1, Ordering::SeqCst) == 0;
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {size}\r\n\r\n"
+        ))?;
+        if !first {
+            return exchange.write(vec![b'x'; size]);
+        }
+        exchange.write(vec![b'x'; size / 2])?;
+        opened.pass();
+        match after {
+            After::Close => exchange.then(After::Close),
+            _ => exchange.write(vec![b'x'; size - size / 2])?,
+        }
+        Ok(())
+    })
+}
+
+/// Reads so many bytes of content.
+fn take(stream: &mut impl Read, wanted: usize) -> usize {
+    let (mut all, mut room) = (Vec::new(), vec![0; 64 * 1024]);
+    loop {
+        let read = stream.read(&mut room).unwrap();
+        assert!(read > 0, "it ends after {} bytes", all.len());
+        all.extend_from_slice(room.get(..read).unwrap());
+        let head = all.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
+        if let Some(got) = head.map(|head| all.len() - head).filter(|got| *got >= wanted) {
+            return got;
+        }
+    }
+}
+
+/// How much more comes, up to the end or a break.
+fn rest(mut stream: impl Read) -> usize {
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    rest.len()
+}
+
+fn by_http2(gateway: &Sluice, target: &str) -> Child {
+    let url = format!("http://{}{target}", gateway.address("web"));
+    Command::new("curl")
+        .args(["-s", "-i", "-N", "-m", "60", "-H", "Host: a", "--http2-prior-knowledge", &url])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn who_waits_gets_it_as_it_comes() {
+    // In memory, and too large for it.
+    for size in [SIZE, 5_000_000] {
+        let gate = Gate::new();
+        let origin = half(&gate, size, After::Next);
+        let scratch = Scratch::new();
+        let folder = scratch.path().display();
+        let gateway = gateway(
+            &origin,
+            &format!("entry_limit = \"1MiB\"\ndisk = {{ path = \"{folder}\", size = \"64MiB\" }}"),
+        );
+        let mut first = begin(&gateway, "/half");
+        let before = take(&mut first, size / 2);
+        let mut waiters = [begin(&gateway, "/half"), begin(&gateway, "/half")];
+        let mut other = by_http2(&gateway, "/half");
+        let mut pipe = other.stdout.take().unwrap();
+        // The origin has not said the rest yet.
+        let got = waiters.each_mut().map(|waiter| take(waiter, size / 2));
+        let piped = take(&mut pipe, size / 2);
+        assert_eq!((before, got, piped), (size / 2, [size / 2; 2], size / 2));
+        // One takes nothing more for now, and holds nobody up.
+        let [slow, fast] = waiters;
+        gate.open();
+        let left = size - size / 2;
+        assert_eq!([fast, first].map(rest), [left; 2]);
+        assert_eq!((rest(pipe), other.wait().unwrap().code()), (left, Some(0)));
+        assert_eq!(origin.requests().len(), 1);
+        assert_eq!(rest(slow), left);
+        assert_eq!(outcome(&gateway, "coalesced"), 3);
+        assert_eq!(ask(&gateway, "/half", &["-H", "Host: a"]).content.len(), size);
+        assert_eq!(origin.requests().len(), 1);
+        gateway.stop();
+    }
+}
+
+#[test]
+fn who_asked_may_leave_in_the_middle() {
+    let gate = Gate::new();
+    let origin = half(&gate, SIZE, After::Next);
+    let gateway = gateway(&origin, "");
+    let mut first = begin(&gateway, "/half");
+    take(&mut first, SIZE / 2);
+    let mut waiter = begin(&gateway, "/half");
+    take(&mut waiter, SIZE / 2);
+    drop(first);
+    gate.open();
+    assert_eq!((rest(waiter), origin.requests().len()), (SIZE - SIZE / 2, 1));
+    assert_eq!(end(begin(&gateway, "/half")), (200, SIZE));
+    assert_eq!(origin.requests().len(), 1);
+    gateway.stop();
+}
+
+#[test]
+fn an_answer_that_breaks_off_breaks_off_for_all_who_have_begun() {
+    let gate = Gate::new();
+    let origin = half(&gate, SIZE, After::Close);
+    let gateway = gateway(&origin, "");
+    let mut first = begin(&gateway, "/half");
+    take(&mut first, SIZE / 2);
+    let mut waiter = begin(&gateway, "/half");
+    take(&mut waiter, SIZE / 2);
+    let mut other = by_http2(&gateway, "/half");
+    let mut pipe = other.stdout.take().unwrap();
+    take(&mut pipe, SIZE / 2);
+    gate.open();
+    // Each was promised more.
+    assert_eq!((rest(first), rest(waiter), rest(pipe)), (0, 0, 0));
+    assert_ne!(other.wait().unwrap().code(), Some(0), "a stream is reset");
+    assert_eq!(end(begin(&gateway, "/half")), (200, SIZE), "nothing of it was kept");
+    assert_eq!(origin.requests().len(), 2);
     gateway.stop();
 }
 
@@ -87,7 +247,6 @@ fn an_answer_that_breaks_off_is_nobodys() {
             "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {SIZE}\r\n\r\n"
         );
         exchange.write(head)?;
-        exchange.write(vec![b'x'; SIZE / 2])?;
         exchange.then(After::Close);
         Ok(())
     });
@@ -99,7 +258,7 @@ fn an_answer_that_breaks_off_is_nobodys() {
     let (status, length) = end(first);
     assert!(status == 200 && length < SIZE, "it had begun: {status} {length}");
     for other in others {
-        assert_eq!(end(other), (200, SIZE), "those who waited get all of it");
+        assert_eq!(end(other), (200, SIZE), "those who were sent nothing get all of it");
     }
     assert_eq!(ask(&gateway, "/half", &[]).content.len(), SIZE);
     assert!(origin.requests().len() <= 4, "{}", origin.requests().len());

@@ -1,6 +1,7 @@
 //! Content of a kept answer: in memory, or in a file.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -15,6 +16,16 @@ const OPEN_FILE: usize = 256 * 1024;
 pub(crate) enum Content {
     Memory(SharedBytes),
     File(Part),
+    /// It is on its way.
+    Coming(Arc<dyn Coming>),
+}
+
+/// Content that is on its way.
+pub(crate) trait Coming: fmt::Debug + Send + Sync {
+    /// Bytes there will be.
+    fn length(&self) -> u64;
+    /// All of it, as it comes.
+    fn follow(self: Arc<Self>) -> Box<dyn BodySource>;
 }
 
 /// A part of a file.
@@ -32,6 +43,7 @@ impl Content {
         match self {
             Self::Memory(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
             Self::File(part) => part.length,
+            Self::Coming(coming) => coming.length(),
         }
     }
 
@@ -45,6 +57,16 @@ impl Content {
                 assert_eq!(part.file.read_at(&mut bytes, part.offset).unwrap(), bytes.len());
                 bytes
             }
+            Self::Coming(_) => panic!("it is not there"),
+        }
+    }
+
+    /// All of it, as one piece.
+    pub(crate) fn piece(self) -> Piece {
+        match self {
+            Self::Memory(bytes) => Piece::Shared(bytes),
+            Self::File(Part { file, offset, length }) => Piece::File { file, offset, length },
+            Self::Coming(_) => Piece::End,
         }
     }
 
@@ -54,6 +76,7 @@ impl Content {
             Self::Memory(bytes) => bytes.len(),
             // Open files are few; this many bytes for each see to it.
             Self::File(_) => OPEN_FILE,
+            Self::Coming(_) => 0,
         }
     }
 
@@ -63,6 +86,7 @@ impl Content {
         match self {
             Self::Memory(bytes) => Body::Shared(bytes.clone()),
             Self::File(part) => Parts::default().with_file(part.clone()).into_body(),
+            Self::Coming(coming) => Body::Stream(Arc::clone(coming).follow()),
         }
     }
 
@@ -78,6 +102,8 @@ impl Content {
                 let offset = part.offset.saturating_add(first);
                 Self::File(Part { file: Arc::clone(&part.file), offset, length })
             }
+            // Nobody asks for a part of what is not there.
+            Self::Coming(coming) => Self::Coming(Arc::clone(coming)),
         }
     }
 }
@@ -97,13 +123,8 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn with(self, content: Content) -> Self {
-        match content {
-            Content::Memory(bytes) => {
-                let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-                self.with_piece(Piece::Shared(bytes), length)
-            }
-            Content::File(part) => self.with_file(part),
-        }
+        let length = content.length();
+        self.with_piece(content.piece(), length)
     }
 
     pub(crate) fn with_bytes(self, bytes: Vec<u8>) -> Self {

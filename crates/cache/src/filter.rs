@@ -207,8 +207,9 @@ impl Filter for Cache {
             return None;
         }
         let job = context.notes.left::<Job>(self.0.owner)?;
-        let (lead, about) = (job.lead.take()?, job.about.take()?);
-        Some(Box::new(Tee::new(lead, about, job.audience)))
+        // One that has not begun is given up.
+        let lead = job.lead.take().filter(|lead| lead.about().is_some())?;
+        Some(Box::new(Tee::new(lead, job.audience)))
     }
 }
 

@@ -6,7 +6,7 @@ use std::task::Waker;
 use sluice_filter::{Broken, Transform};
 use sluice_message::Fields;
 
-use crate::entry::{About, Entry};
+use crate::entry::Entry;
 use crate::store::Lead;
 use crate::told::Forward;
 
@@ -25,8 +25,6 @@ pub(crate) struct Job {
     pub(crate) from_start: bool,
     /// When the origin was asked, in nanoseconds.
     pub(crate) asked_at: u64,
-    /// The answer that is to be kept, when its content is there.
-    pub(crate) about: Option<About>,
     /// Whether the client gets the content.
     pub(crate) audience: Audience,
 }
@@ -52,21 +50,21 @@ pub(crate) struct Change {
 /// Keeps content while it passes.
 #[derive(Debug)]
 pub(crate) struct Tee {
-    lead: Option<(Lead, About)>,
+    lead: Option<Lead>,
     audience: Audience,
 }
 
 impl Tee {
-    pub(crate) const fn new(lead: Lead, about: About, audience: Audience) -> Self {
-        Self { lead: Some((lead, about)), audience }
+    pub(crate) const fn new(lead: Lead, audience: Audience) -> Self {
+        Self { lead: Some(lead), audience }
     }
 }
 
 impl Transform for Tee {
     fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
-        if let Some((lead, _)) = &mut self.lead
+        if let Some(lead) = &mut self.lead
             && lead.push(piece).is_err()
-            && let Some((lead, _)) = self.lead.take()
+            && let Some(lead) = self.lead.take()
         {
             // It is larger than may be kept: each asks for itself.
             lead.withdraw();
@@ -82,17 +80,20 @@ impl Transform for Tee {
     }
 
     fn is_awaited(&self, waker: &Waker) -> bool {
-        let awaited =
-            |(lead, _): &(Lead, About)| self.audience == Audience::Cache || lead.is_awaited(waker);
+        let awaited = |lead: &Lead| self.audience == Audience::Cache || lead.is_awaited(waker);
         self.lead.as_ref().is_some_and(awaited)
     }
 
+    fn is_full(&self, waker: &Waker) -> bool {
+        self.lead.as_ref().is_some_and(|lead| lead.is_full(waker))
+    }
+
     fn end(&mut self, trailers: &mut Option<Fields>, _: &mut Vec<u8>) -> Result<(), Broken> {
-        if let Some((lead, about)) = self.lead.take() {
+        if let Some(lead) = self.lead.take() {
             match trailers {
                 // What they say of the content would be lost (RFC 9110, 6.5.1).
                 Some(_) => lead.withdraw(),
-                None => drop(lead.finish(about)),
+                None => lead.finish(),
             }
         }
         Ok(())

@@ -44,6 +44,11 @@ impl Guarded {
         self.call(|pipeline| pipeline.end(trailers, out))
     }
 
+    /// See [`Pipeline::is_full`].
+    pub(crate) fn is_full(&self, waker: &Waker) -> bool {
+        self.pipeline.as_ref().is_some_and(|pipeline| pipeline.is_full(waker))
+    }
+
     /// See [`Pipeline::is_awaited`].
     pub(crate) fn is_awaited(&self, waker: &Waker) -> bool {
         self.pipeline.as_ref().is_some_and(|pipeline| pipeline.is_awaited(waker))

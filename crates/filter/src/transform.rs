@@ -29,6 +29,13 @@ pub trait Transform: Debug {
         false
     }
 
+    /// Whether it can take nothing more for now: nothing is read then that it would have to take. The waker is woken
+    /// when it can.
+    fn is_full(&self, waker: &Waker) -> bool {
+        let _ = waker;
+        false
+    }
+
     /// No more is at hand for now. What can be passed on without knowing what follows is to be.
     fn flush(&mut self, out: &mut Vec<u8>) {
         let _ = out;
@@ -77,6 +84,12 @@ impl Pipeline {
     #[must_use]
     pub fn is_awaited(&self, waker: &Waker) -> bool {
         self.transforms.iter().any(|transform| transform.is_awaited(waker))
+    }
+
+    /// Whether one of them can take nothing more for now; the waker is woken when it can.
+    #[must_use]
+    pub fn is_full(&self, waker: &Waker) -> bool {
+        self.transforms.iter().any(|transform| transform.is_full(waker))
     }
 
     /// The same with one more behind the others.

@@ -1,5 +1,6 @@
 //! What is kept on a disk: it outlives the process, and nothing of it is given that is not what was written.
 
+mod draft;
 mod form;
 mod index;
 mod place;
@@ -29,6 +30,7 @@ use place::Place;
 use purge::Purged;
 use trouble::{Trouble, Troubles};
 
+pub(crate) use draft::{Draft, Watch};
 pub(crate) use index::Slip;
 pub(crate) use recall::Recalled;
 
@@ -78,8 +80,8 @@ pub(crate) struct Disk {
     pending: Mutex<Vec<Arc<Slip>>>,
     /// Bytes of it.
     queued: AtomicUsize,
-    /// What is to be taken off the disk.
-    doomed: Mutex<Vec<Arc<Slip>>>,
+    /// Files that are to be taken off the disk, and the bytes they take.
+    doomed: Mutex<Vec<(String, u64)>>,
     /// Whether what is taken off has to stay so after a loss of power.
     lasting: AtomicBool,
     troubles: Troubles,
@@ -328,7 +330,7 @@ impl Disk {
         }
         let Some(slip) = self.index.evict() else { return false };
         self.evictions.fetch_add(1, Ordering::Relaxed);
-        self.take_off(&slip, place);
+        self.take_off(&slip.number.to_string(), slip.bytes, place);
         true
     }
 
@@ -344,19 +346,20 @@ impl Disk {
     }
 
     /// Takes a file off the disk, and counts its bytes no more.
-    fn take_off(&self, slip: &Slip, place: &dyn Place) {
-        if let Err(error) = place.remove(&slip.number.to_string()) {
+    fn take_off(&self, name: &str, bytes: u64, place: &dyn Place) {
+        if let Err(error) = place.remove(name) {
             let path = self.path.display();
             let line = || format!("cache folder {path}: a file cannot be taken out: {error}");
             self.troubles.count(Trouble::of(&error), line);
         }
-        self.release(slip.bytes);
+        self.release(bytes);
     }
 
     /// These are in the index no longer: their files go.
-    fn doom(self: &Arc<Self>, slips: Vec<Arc<Slip>>) {
+    fn doom(self: &Arc<Self>, slips: &[Arc<Slip>]) {
         if !slips.is_empty() {
-            locked(&self.doomed).extend(slips);
+            let files = slips.iter().map(|slip| (slip.number.to_string(), slip.bytes));
+            locked(&self.doomed).extend(files);
             self.sweep_soon();
         }
     }
@@ -373,8 +376,8 @@ impl Disk {
     /// Takes off what has to go; whether there was anything.
     fn sweep(&self, place: &dyn Place) -> bool {
         let doomed = std::mem::take(&mut *locked(&self.doomed));
-        for slip in &doomed {
-            self.take_off(slip, place);
+        for (name, bytes) in &doomed {
+            self.take_off(name, *bytes, place);
         }
         if !doomed.is_empty() && self.lasting.swap(false, Ordering::Relaxed) {
             self.settle(place);

@@ -108,7 +108,7 @@ impl Disk {
                 let left = slips.iter().filter(out).cloned().collect::<Vec<_>>();
                 let count = left.len();
                 self.lasting.store(true, Ordering::Relaxed);
-                self.doom(left);
+                self.doom(&left);
                 count
             }
             Thoroughness::Soft => {

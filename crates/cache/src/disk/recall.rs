@@ -87,7 +87,7 @@ impl Disk {
             let name = format!("{}/{}", self.path.display(), slip.number);
             let line = || format!("cache file {name} is dropped: {damage}");
             self.troubles.count(Trouble::Damaged, line);
-            self.doom(vec![Arc::clone(slip)]);
+            self.doom(std::slice::from_ref(slip));
         }
     }
 }

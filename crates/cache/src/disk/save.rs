@@ -18,7 +18,7 @@ use crate::fifo::Queued;
 /// Bytes that may wait to be written; what comes then is not kept on the disk.
 const WAITING: usize = 64 * 1024 * 1024;
 /// What is on its way to its name.
-const DRAFT: &str = ".new";
+pub(super) const DRAFT: &str = ".new";
 
 /// An answer that is to be written. Dropped without that, it is forgotten.
 struct Saving {
@@ -31,8 +31,10 @@ struct Saving {
 impl Tier {
     /// Has an answer written that came whole. `now` and `unix_ms` are the two clocks.
     pub(crate) fn save(&self, entry: &Entry, (now, unix_ms): (u64, u64)) {
-        let Content::Memory(content) = &entry.body else {
-            return self.rewrite(entry, (now, unix_ms));
+        let content = match &entry.body {
+            Content::Memory(content) => content,
+            Content::File(_) => return self.rewrite(entry, (now, unix_ms)),
+            Content::Coming(_) => return,
         };
         let disk = &self.disk;
         let length = u64::try_from(content.len()).unwrap_or(u64::MAX);
@@ -109,7 +111,7 @@ impl Disk {
         pending.retain(|one| !Arc::ptr_eq(one, slip));
         drop(pending);
         for one in &left {
-            self.take_off(one, place);
+            self.take_off(&one.number.to_string(), one.bytes, place);
         }
         if mark == KEPT {
             self.mark_one(slip, place);

@@ -73,7 +73,7 @@ impl Disk {
         let left = self.index.insert(&slip);
         let stays = !left.iter().any(|one| Arc::ptr_eq(one, &slip));
         for one in &left {
-            self.take_off(one, place);
+            self.take_off(&one.number.to_string(), one.bytes, place);
         }
         if stays {
             self.judge_late(&slip);

@@ -11,8 +11,8 @@ use sluice_net::disk::{Depot, DiskFile, Taking};
 
 use super::form::{Head, MARK};
 use super::place::Place;
-use super::{Disk, Tier, blocks};
-use crate::content::Content;
+use super::{Disk, Draft, Tier, Watch, blocks};
+use crate::content::{Content, Part};
 use crate::entry::{About, Entry, Identity, SECOND};
 use crate::hashing::Hashing;
 use crate::policy::{Staleness, Terms};
@@ -557,4 +557,135 @@ fn the_newer_of_two_stays() {
     assert_eq!(content(&recall(&tier, "http://a/1", 0).unwrap()), b"new");
     assert_eq!((bench.files().len(), tier.disk.reading().entries), (1, 1));
     assert_eq!(tier.disk.reading().bytes, 4096);
+}
+
+/// Whoever watches a draft.
+#[derive(Default)]
+struct Watcher {
+    length: AtomicU64,
+    void: std::sync::atomic::AtomicBool,
+}
+
+impl Watch for Watcher {
+    fn grew(&self, part: Part) {
+        let before = self.length.swap(part.length, Ordering::SeqCst);
+        assert!(before < part.length);
+        let mut last = [0];
+        part.file.read_at(&mut last, part.offset + part.length - 1).unwrap();
+        assert_eq!(last, [b'l'], "what it is told of is there");
+    }
+
+    fn is_void(&self) -> bool {
+        self.void.load(Ordering::SeqCst)
+    }
+}
+
+fn draft(tier: &Tier, url: &str, length: Option<u64>) -> (Draft, Arc<Watcher>) {
+    let (watcher, about) = (Arc::<Watcher>::default(), Arc::new(entry(url, b"").about.clone()));
+    let watching: Arc<dyn Watch> = Arc::<Watcher>::clone(&watcher);
+    let draft = tier.draft((&identity(url), &about), length, (NOW, MS), watching).unwrap();
+    (draft, watcher)
+}
+
+/// What becomes of a draft that has come to its end.
+fn conclude(draft: Draft) -> Option<Content> {
+    let (send, receive) = std::sync::mpsc::channel();
+    draft.finish(move |content| send.send(content).unwrap());
+    receive.recv().unwrap()
+}
+
+const LARGE: u64 = 3_000_000;
+
+#[test]
+fn a_large_answer_goes_to_the_disk_while_it_comes() {
+    let bench = Bench::new("draft");
+    let tier = bench.start(16 << 20);
+    for (url, length) in [("http://a/known", Some(LARGE)), ("http://a/unknown", None)] {
+        let (draft, watcher) = draft(&tier, url, length);
+        for _ in 0..LARGE / 10_000 {
+            assert!(draft.push(&[b'l'; 10_000]));
+        }
+        until(|| watcher.length.load(Ordering::SeqCst) == LARGE);
+        assert!(recall(&tier, url, 0).is_none(), "it is not whole");
+        let content = conclude(draft).unwrap();
+        assert_eq!(content.bytes(), vec![b'l'; 3_000_000]);
+        let back = recall_as(&tier, (url, "de"), 0, 100).unwrap();
+        assert!(back.body.bytes() == vec![b'l'; 3_000_000] && back.left(9 * SECOND) == 593);
+    }
+    assert_eq!(tier.disk.reading().bytes, 2 * blocks(LARGE + 1024));
+    // Half of one, when the process is killed.
+    let (half, watcher) = draft(&tier, "http://a/half", Some(LARGE));
+    half.push(&[b'l'; 100_000]);
+    until(|| watcher.length.load(Ordering::SeqCst) == 100_000);
+    let drafts = |bench: &Bench| {
+        let new = |path: &&PathBuf| path.extension().is_some_and(|it| it == "new");
+        bench.files().iter().filter(new).count()
+    };
+    assert_eq!(drafts(&bench), 1);
+    tier.disk.retire();
+    let tier = bench.start(16 << 20);
+    assert_eq!((drafts(&bench), bench.files().len(), tier.disk.reading().entries), (0, 2, 2));
+    assert!(recall(&tier, "http://a/half", 0).is_none());
+    let back = recall_as(&tier, ("http://a/unknown", "de"), 0, 100).unwrap();
+    assert_eq!(back.body.bytes(), vec![b'l'; 3_000_000], "verified before it is given");
+    drop(half);
+}
+
+#[test]
+fn a_draft_that_comes_to_nothing_leaves_nothing() {
+    let bench = Bench::new("undone");
+    let tier = bench.start(8 << 20);
+    let gone = || until(|| bench.files().is_empty() && tier.disk.reading().bytes == 0);
+    // Who brought it has left.
+    let (left, watcher) = draft(&tier, "http://a/1", Some(LARGE));
+    left.push(&[b'l'; 100_000]);
+    until(|| watcher.length.load(Ordering::SeqCst) > 0);
+    drop(left);
+    gone();
+    // It is shorter than was said, or longer.
+    let (short, _) = draft(&tier, "http://a/2", Some(LARGE));
+    short.push(&[b'l'; 100_000]);
+    assert!(conclude(short).is_none());
+    gone();
+    let (long, _) = draft(&tier, "http://a/3", Some(100_000));
+    long.push(&[b'l'; 100_001]);
+    assert!(conclude(long).is_none());
+    gone();
+    // It was purged while it came: those who follow it get it, and nobody else.
+    let (purged, watcher) = draft(&tier, "http://a/4", Some(100_000));
+    purged.push(&[b'l'; 100_000]);
+    watcher.void.store(true, Ordering::SeqCst);
+    assert_eq!(conclude(purged).unwrap().bytes(), vec![b'l'; 100_000]);
+    assert!(recall(&tier, "http://a/4", 0).is_none());
+    gone();
+    // There is no room for it, and then the disk fails.
+    let (vast, _) = draft(&tier, "http://a/5", Some(9 << 20));
+    vast.push(b"l");
+    assert!(conclude(vast).is_none());
+    gone();
+    bench.error.store(28, Ordering::SeqCst);
+    let (full, _) = draft(&tier, "http://a/6", Some(LARGE));
+    full.push(&[b'l'; 100_000]);
+    until(|| !full.push(b"l"));
+    assert!(conclude(full).is_none());
+    gone();
+    assert!(tier.disk.reading().faults.contains(&("no_space", 1)));
+}
+
+#[test]
+fn who_brings_more_than_the_disk_takes_waits() {
+    let bench = Bench::new("pressure");
+    let tier = bench.start(64 << 20);
+    let (fast, _) = draft(&tier, "http://a/1", None);
+    let busy = tier.disk.place.write().unwrap();
+    let noop = std::task::Waker::noop();
+    let mut pushed = 0;
+    while !fast.is_full(noop) {
+        assert!(fast.push(&[b'l'; 100_000]));
+        pushed += 100_000;
+        assert!(pushed < 10_000_000, "it is never full");
+    }
+    drop(busy);
+    until(|| !fast.is_full(noop));
+    assert_eq!(conclude(fast).unwrap().length(), pushed);
 }

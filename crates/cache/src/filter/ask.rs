@@ -15,7 +15,7 @@ use super::{
 use crate::asked::{CONTROL, IF_RANGE, RANGE};
 use crate::directives::Wishes;
 use crate::entry::Entry;
-use crate::filling::{Filling, Outcome};
+use crate::filling::{Filling, Joined, Outcome, Wanted};
 use crate::job::{Audience, Job};
 use crate::store::{Course, Lead};
 use crate::told::{Forward, Told, tell};
@@ -132,13 +132,19 @@ impl Inner {
         filling: Arc<Filling>,
     ) -> Verdict {
         let (inner, sleep) = (Arc::clone(self), context.gateway.sleep(self.settings.wait));
+        // A part of what is not there yet cannot be found.
+        let wanted = if seeking.asked.has(RANGE) { Wanted::Whole } else { Wanted::Beginning };
         let begun = context.gateway.now();
         Verdict::Wait(Box::pin(async move {
-            let outcome = outcome(filling, sleep).await;
+            let outcome = outcome(filling, wanted, sleep).await;
             let resume: Resume = Box::new(move |context| {
                 let waited = context.gateway.now().saturating_sub(begun);
                 inner.meter.observe_wait(context.gateway.worker(), waited);
-                inner.go_on(context, seeking, outcome)
+                // Whoever goes on with it keeps its place until he has another one.
+                let (outcome, joined) = outcome.unzip();
+                let verdict = inner.go_on(context, seeking, outcome);
+                drop(joined);
+                verdict
             });
             resume
         }))
@@ -153,7 +159,7 @@ impl Inner {
     ) -> Verdict {
         let (worker, now) = (context.gateway.worker(), context.gateway.now());
         match outcome {
-            Some(Outcome::Whole(entry))
+            Some(Outcome::Whole(entry) | Outcome::Begun(entry))
                 if entry.is_young(now) && entry.is_for(&context.request.fields) =>
             {
                 let forward = reason(&seeking);
@@ -194,7 +200,6 @@ impl Inner {
             fields: context.request.fields.clone(),
             from_start,
             asked_at: context.gateway.now(),
-            about: None,
             audience: Audience::Client,
         };
         if self.prepare(context.request, &job).is_ok() {
@@ -242,7 +247,6 @@ impl Inner {
             fields: context.request.fields.clone(),
             from_start: false,
             asked_at: context.gateway.now(),
-            about: None,
             audience: Audience::Client,
         };
         context.notes.leave(self.owner, Box::new(job));
@@ -269,8 +273,12 @@ fn wants_all(context: &RequestContext<'_>, seeking: &Seeking) -> bool {
 }
 
 /// What becomes of an answer on its way, unless that takes too long.
-async fn outcome(filling: Arc<Filling>, sleep: Local<()>) -> Option<Outcome> {
-    let (mut outcome, mut sleep) = (pin!(filling.outcome()), sleep);
+async fn outcome(
+    filling: Arc<Filling>,
+    wanted: Wanted,
+    sleep: Local<()>,
+) -> Option<(Outcome, Joined)> {
+    let (mut outcome, mut sleep) = (pin!(filling.outcome(wanted)), sleep);
     poll_fn(|cx| {
         if let Poll::Ready(outcome) = outcome.as_mut().poll(cx) {
             return Poll::Ready(Some(outcome));

@@ -223,33 +223,34 @@ impl Inner {
         {
             self.store.remove(stale);
         }
-        let about = self.judge(job, &Heard::of(context)).and_then(|about| {
+        let begun = self.judge(job, &Heard::of(context)).and_then(|about| {
             let length = match context.response.body {
-                BodyLength::Known(length) => Some(usize::try_from(length).unwrap_or(usize::MAX)),
+                BodyLength::Known(length) => Some(length),
                 _ => None,
             };
-            let begun = lead.begin(length, self.settings.entry_limit);
-            begun.map(|()| about).map_err(|_| Refusal::TooLarge)
+            let begun = lead.begin(about, length, self.settings.entry_limit);
+            begun.map_err(|_| Refusal::TooLarge)
         });
         let fields = &mut context.response.fields;
-        match about {
+        match begun.map(|()| lead.about()) {
+            Ok(None) => {}
             Err(refusal) => {
                 self.meter.count(worker, UNCACHEABLE);
                 let _ = tell(fields, Told::Forwarded(job.forward, Some(refusal.text())));
                 lead.decline(now.saturating_add(UNSHARED * SECOND), now);
             }
-            Ok(about) => {
+            Ok(Some(about)) => {
                 self.meter.count(worker, MISS);
                 let _ = tell(fields, Told::Stored(job.forward));
                 if about.terms.lifetime <= about.terms.age {
                     // Nobody else may have it without asking.
                     lead.dismiss(now.saturating_add(UNSHARED * SECOND), now);
                 }
-                self.pass_on(context, job, &about);
+                self.pass_on(context, job, about);
                 if context.response.status == 204 {
-                    drop(lead.finish(about));
+                    lead.finish();
                 } else {
-                    (job.lead, job.about) = (Some(lead), Some(about));
+                    job.lead = Some(lead);
                 }
             }
         }

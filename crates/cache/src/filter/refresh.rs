@@ -9,6 +9,7 @@ use sluice_net::{now, unix_ms};
 
 use super::keep::{Heard, PAUSE};
 use super::{Inner, REFRESH_FAILED, REFRESHED, Seeking};
+use crate::content::Content;
 use crate::entry::{Entry, REFRESH, SECOND};
 use crate::job::{Audience, Job};
 use crate::store::Course;
@@ -23,6 +24,10 @@ impl Inner {
         entry: &Arc<Entry>,
     ) -> bool {
         let gateway = context.gateway;
+        // A new one would not fit into memory, where what is fetched beside goes through.
+        if !matches!(entry.body, Content::Memory(_)) {
+            return false;
+        }
         let seen = (Some(entry), gateway.now());
         let course = self.store.course(seeking.identity.clone(), &context.request.fields, seen);
         let Some(Course::Lead(lead)) = course else { return true };
@@ -33,7 +38,6 @@ impl Inner {
             fields: context.request.fields.clone(),
             from_start: false,
             asked_at: gateway.now(),
-            about: None,
             audience: Audience::Cache,
         };
         let mut request = RequestHead::new();
@@ -87,11 +91,12 @@ impl Inner {
         let mut lead = job.lead.take()?;
         match self.judge(&job, &heard) {
             Ok(about) => {
-                lead.begin(Some(answer.body.len()), self.settings.entry_limit).ok()?;
+                let length = u64::try_from(answer.body.len()).ok();
+                lead.begin(about, length, self.settings.entry_limit).ok()?;
                 lead.push(&answer.body).ok()?;
                 // The new one takes the place of the old one only if `Vary` is the same.
                 self.store.remove(&stale);
-                drop(lead.finish(about));
+                lead.finish();
                 Some(())
             }
             Err(_) => {

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use sluice_net::{now, unix_ms};
+
 use super::Store;
 use crate::content::Content;
+use crate::disk::{Draft, Watch};
 use crate::entry::{About, Entry};
 use crate::filling::{Filling, Outcome};
 
@@ -16,11 +19,13 @@ const STEP: usize = 64 * 1024;
 pub(crate) struct Lead {
     store: Arc<Store>,
     filling: Arc<Filling>,
-    /// Content so far.
-    bytes: Vec<u8>,
+    /// What is known of the answer, once it has begun.
+    about: Option<Arc<About>>,
+    /// Where its content goes that is too large for memory.
+    draft: Option<Draft>,
     /// Bytes of the budget that it has.
     reserved: usize,
-    /// The most that content may be.
+    /// The most that content in memory may be.
     limit: usize,
 }
 
@@ -30,36 +35,78 @@ pub(crate) struct Full;
 
 impl Lead {
     pub(super) const fn new(store: Arc<Store>, filling: Arc<Filling>) -> Self {
-        Self { store, filling, bytes: Vec::new(), reserved: 0, limit: 0 }
+        Self { store, filling, about: None, draft: None, reserved: 0, limit: 0 }
     }
 
-    /// Content comes, up to `limit` bytes of it; so much if that is known.
-    pub(crate) fn begin(&mut self, length: Option<usize>, limit: usize) -> Result<(), Full> {
+    /// Content comes, up to `limit` bytes of it in memory; so much if that is known.
+    pub(crate) fn begin(
+        &mut self,
+        about: About,
+        length: Option<u64>,
+        limit: usize,
+    ) -> Result<(), Full> {
         self.limit = limit;
+        let about = self.about.insert(Arc::new(about));
+        let fresh = about.terms.lifetime > about.terms.age;
         let Some(length) = length else { return Ok(()) };
-        if length > limit || !self.store.reserve(length) {
-            return Err(Full);
+        let small = usize::try_from(length).ok().filter(|length| *length <= limit);
+        match small.filter(|bytes| self.store.reserve(*bytes)) {
+            Some(bytes) => {
+                self.reserved = bytes;
+                self.filling.expect(bytes);
+            }
+            None => self.draft = Some(self.draft(Some(length)).ok_or(Full)?),
         }
-        self.reserved = length;
-        self.bytes.reserve_exact(length);
+        // What comes without a length may turn out to be too large: then others have to have asked for themselves.
+        if fresh && let Some(about) = &self.about {
+            self.filling.open(about, length);
+        }
         Ok(())
+    }
+
+    /// A place on the disk for content of this length, if there is one.
+    fn draft(&self, length: Option<u64>) -> Option<Draft> {
+        let what = (&self.filling.identity, self.about.as_ref()?);
+        let watching: Arc<dyn Watch> = Arc::<Filling>::clone(&self.filling);
+        self.store.tier()?.draft(what, length, (now(), unix_ms()), watching)
+    }
+
+    /// What is known of the answer, once it has begun.
+    pub(crate) fn about(&self) -> Option<&About> {
+        self.about.as_deref()
     }
 
     /// More content.
     pub(crate) fn push(&mut self, piece: &[u8]) -> Result<(), Full> {
-        let wanted = self.bytes.len().saturating_add(piece.len());
-        if wanted > self.limit {
-            return Err(Full);
+        if let Some(draft) = &self.draft {
+            return if draft.push(piece) { Ok(()) } else { Err(Full) };
         }
-        if wanted > self.reserved {
-            let more = (wanted - self.reserved).max(STEP);
-            if !self.store.reserve(more) {
-                return Err(Full);
-            }
-            self.reserved += more;
+        let wanted = self.filling.total().saturating_add(piece.len());
+        if wanted > self.limit || !self.make_room(wanted) {
+            return self.spill(piece);
         }
-        self.bytes.extend_from_slice(piece);
+        self.filling.push(piece);
         Ok(())
+    }
+
+    fn make_room(&mut self, wanted: usize) -> bool {
+        if wanted <= self.reserved {
+            return true;
+        }
+        let more = (wanted - self.reserved).max(STEP);
+        let room = self.store.reserve(more);
+        self.reserved += if room { more } else { 0 };
+        room
+    }
+
+    /// What was gathered in memory goes to the disk, and so does the rest.
+    fn spill(&mut self, piece: &[u8]) -> Result<(), Full> {
+        let draft = self.draft(None).ok_or(Full)?;
+        let gathered = self.filling.take();
+        let wanted = draft.push(&gathered) && draft.push(piece);
+        self.draft = Some(draft);
+        self.store.release(std::mem::take(&mut self.reserved));
+        if wanted { Ok(()) } else { Err(Full) }
     }
 
     /// Whether somebody waits for it; the waker is woken when somebody begins to.
@@ -67,36 +114,51 @@ impl Lead {
         self.filling.is_awaited(waker)
     }
 
+    /// Whether more waits to be written than may wait; the waker is woken when that is over.
+    pub(crate) fn is_full(&self, waker: &Waker) -> bool {
+        self.draft.as_ref().is_some_and(|draft| draft.is_full(waker))
+    }
+
     /// All content is there.
-    pub(crate) fn finish(mut self, about: About) -> Arc<Entry> {
-        let body = Content::from(std::mem::take(&mut self.bytes));
+    pub(crate) fn finish(mut self) {
+        let Some(about) = self.about.take().map(Arc::unwrap_or_clone) else { return };
         let identity = self.filling.identity.clone();
-        self.deliver(Entry::new(identity, about, body))
+        let Some(draft) = self.draft.take() else {
+            let content = Content::from(self.filling.take());
+            drop(self.deliver(Entry::new(identity, about, content)));
+            return;
+        };
+        draft.finish(move |content| {
+            if let Some(content) = content {
+                // It is on the disk already.
+                drop(self.put(Entry::new(identity, about, content), Outcome::Whole));
+            }
+        });
     }
 
     /// An answer is there whose content was known before.
-    pub(crate) fn deliver(mut self, entry: Entry) -> Arc<Entry> {
-        let entry = Arc::new(entry);
-        self.store.release(std::mem::take(&mut self.reserved));
-        if self.filling.is_void() {
-            entry.leave();
-        } else {
-            if !self.store.put(&entry) {
-                entry.leave();
-            }
-            self.store.save(&entry);
+    pub(crate) fn deliver(self, entry: Entry) -> Arc<Entry> {
+        let (store, void) = (Arc::clone(&self.store), self.filling.is_void());
+        let entry = self.put(entry, Outcome::Whole);
+        if !void {
+            store.save(&entry);
         }
-        self.end(Outcome::Whole(Arc::clone(&entry)));
         entry
     }
 
     /// It was on the disk.
-    pub(crate) fn recall(mut self, entry: Entry) -> Arc<Entry> {
+    pub(crate) fn recall(self, entry: Entry) -> Arc<Entry> {
+        self.put(entry, Outcome::Recalled)
+    }
+
+    /// Keeps it in memory if there is room, and tells those who wait.
+    fn put(mut self, entry: Entry, outcome: fn(Arc<Entry>) -> Outcome) -> Arc<Entry> {
         let entry = Arc::new(entry);
+        self.store.release(std::mem::take(&mut self.reserved));
         if self.filling.is_void() || !self.store.put(&entry) {
             entry.leave();
         }
-        self.end(Outcome::Recalled(Arc::clone(&entry)));
+        self.end(outcome(Arc::clone(&entry)));
         entry
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sluice_message::Fields;
 use sluice_meter::Thoroughness;
 
+use crate::disk::Watch;
 use crate::entry::{AsItIs, Entry, Identity};
 use crate::fifo::Queues;
 use crate::filling::{Company, Filling};

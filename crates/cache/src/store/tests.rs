@@ -4,9 +4,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use sluice_filter::{Body, BodySource, Broken, Piece};
+
 use super::*;
 use crate::entry::About;
-use crate::filling::Outcome;
+use crate::filling::{Outcome, Wanted};
 use crate::policy::{Staleness, Terms};
 use crate::vary::selecting;
 
@@ -99,16 +101,16 @@ fn one_asks_and_all_get_the_answer() {
     let Course::Lead(mut lead) = course("/a") else { panic!("nobody asks yet") };
     let Course::Join(filling) = course("/a") else { panic!("somebody asks") };
     assert!(matches!(course("/b"), Course::Lead(_)));
-    let mut waiting = pin!(Arc::clone(&filling).outcome());
+    let mut waiting = pin!(Arc::clone(&filling).outcome(Wanted::Whole));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(waiting.as_mut().poll(&mut cx).is_pending() && lead.is_awaited(Waker::noop()));
-    lead.begin(None, 10).unwrap();
+    lead.begin(about(&[]), None, 10).unwrap();
     lead.push(b"hel").unwrap();
     lead.push(b"lo").unwrap();
     assert!(!has(&store, "/a"), "half of it is nothing");
-    let whole = lead.finish(about(&[]));
-    let Poll::Ready(Outcome::Whole(got)) = waiting.as_mut().poll(&mut cx) else { panic!() };
-    assert!(Arc::ptr_eq(&whole, &got) && got.body.bytes() == b"hello");
+    lead.finish();
+    let Poll::Ready((Outcome::Whole(got), _)) = waiting.as_mut().poll(&mut cx) else { panic!() };
+    assert!(got.body.bytes() == b"hello");
     let Course::Found(found) = course("/a") else { panic!("it is there") };
     assert!(Arc::ptr_eq(&found, &got));
     // Who saw it and found it stale asks anew.
@@ -132,17 +134,17 @@ fn who_waits_hears_of_every_end() {
     };
     // Who asked is gone in the middle.
     let mut one = lead(0);
-    one.begin(Some(100), 1_000).unwrap();
+    one.begin(about(&[]), Some(100), 1_000).unwrap();
     one.push(b"x").unwrap();
     let filling = join(0);
     drop(one);
-    assert!(matches!(ready(filling.outcome()), Poll::Ready(Outcome::Broken)));
+    assert!(matches!(ready(filling.outcome(Wanted::Whole)), Poll::Ready((Outcome::Broken, _))));
     assert_eq!(store.reading().bytes, 0);
     // It is not for others: for a while nobody waits.
     let one = lead(0);
     let filling = join(0);
     one.decline(10, 0);
-    assert!(matches!(ready(filling.outcome()), Poll::Ready(Outcome::Unshared)));
+    assert!(matches!(ready(filling.outcome(Wanted::Whole)), Poll::Ready((Outcome::Unshared, _))));
     let (first, second) = (lead(5), lead(5));
     drop((first, second));
     let _one = lead(10);
@@ -153,12 +155,12 @@ fn who_waits_hears_of_every_end() {
 fn content_is_bounded() {
     let store = Arc::new(Store::new(100_000, KeyPlan::default()));
     let lead = || store.alone(identity(&store, "/a")).unwrap();
-    assert_eq!(lead().begin(Some(11), 10), Err(Full));
+    assert_eq!(lead().begin(about(&[]), Some(11), 10), Err(Full));
     let mut one = lead();
-    one.begin(None, 10).unwrap();
+    one.begin(about(&[]), None, 10).unwrap();
     assert_eq!(one.push(&[0; 11]), Err(Full));
     let mut one = lead();
-    one.begin(None, usize::MAX).unwrap();
+    one.begin(about(&[]), None, usize::MAX).unwrap();
     one.push(&[0; 90_000]).unwrap();
     assert_eq!(one.push(&[0; 90_000]), Err(Full));
     drop(one);
@@ -200,12 +202,16 @@ fn what_is_on_its_way_when_it_is_purged_is_not_kept() {
     for target in [Target::Url(b"/a"), Target::Prefix(b"/"), Target::Tag(b"t"), Target::All] {
         let none = Fields::new();
         let course = || store.course(identity(&store, "/a"), &none, (None, 0)).unwrap();
-        let Course::Lead(lead) = course() else { panic!() };
+        let Course::Lead(mut lead) = course() else { panic!() };
+        lead.begin(about(&["t"]), None, 10).unwrap();
         store.forget(target, Thoroughness::Soft);
-        let Course::Lead(later) = course() else { panic!("who comes later asks anew: {target:?}") };
-        lead.finish(about(&["t"]));
+        let Course::Lead(mut later) = course() else {
+            panic!("{target:?}: who comes later asks anew")
+        };
+        later.begin(about(&[]), None, 10).unwrap();
+        lead.finish();
         assert!(!has(&store, "/a"), "{target:?}");
-        later.finish(about(&[]));
+        later.finish();
         assert!(has(&store, "/a"), "{target:?}");
         store.forget(Target::All, Thoroughness::Hard);
     }
@@ -238,4 +244,107 @@ fn variants_are_kept_beside_each_other_up_to_a_number() {
     }
     assert_eq!(store.reading().entries, 64);
     assert_eq!((get("199").is_some(), get("one")), (true, None));
+}
+
+/// What somebody who follows gets at once: bytes, whether it is the end, whether it broke.
+fn drain(source: &mut dyn BodySource) -> (Vec<u8>, bool, bool) {
+    let mut all = Vec::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        match source.poll_piece(&mut cx) {
+            Poll::Ready(Ok(Piece::Shared(bytes))) => all.extend_from_slice(&bytes),
+            Poll::Ready(Ok(Piece::End)) => return (all, true, false),
+            Poll::Ready(Ok(other)) => panic!("{other:?}"),
+            Poll::Ready(Err(Broken)) => return (all, false, true),
+            Poll::Pending => return (all, false, false),
+        }
+    }
+}
+
+fn follow(filling: &Arc<Filling>) -> Option<Box<dyn BodySource>> {
+    match ready(Arc::clone(filling).outcome(Wanted::Beginning)) {
+        Poll::Ready((Outcome::Begun(entry), _)) => match entry.body.body() {
+            Body::Stream(source) => Some(source),
+            other => panic!("{other:?}"),
+        },
+        Poll::Pending => None,
+        Poll::Ready(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn those_who_follow_get_it_as_it_comes_each_at_his_own_pace() {
+    let store = Arc::new(Store::new(10_000_000, KeyPlan::default()));
+    let none = Fields::new();
+    let course = |url| store.course(identity(&store, url), &none, (None, 0)).unwrap();
+    let content: Vec<u8> = (0..=250).cycle().take(600_000).collect();
+    let Course::Lead(mut lead) = course("/a") else { panic!() };
+    let Course::Join(filling) = course("/a") else { panic!() };
+    assert!(follow(&filling).is_none(), "nobody knows anything yet");
+    lead.begin(about(&[]), Some(600_000), 1_000_000).unwrap();
+    assert!(follow(&filling).is_none(), "whoever waits can still ask for himself");
+    lead.push(&content[..10]).unwrap();
+    let (mut fast, mut slow) = (follow(&filling).unwrap(), follow(&filling).unwrap());
+    assert_eq!(
+        (fast.length(), drain(&mut *fast)),
+        (Some(600_000), (content[..10].to_vec(), false, false))
+    );
+    assert!(matches!(ready(Arc::clone(&filling).outcome(Wanted::Whole)), Poll::Pending));
+    for piece in content[10..].chunks(7_001) {
+        lead.push(piece).unwrap();
+        let (bytes, end, broken) = drain(&mut *fast);
+        assert!(bytes == piece && !end && !broken);
+    }
+    // Who took nothing meanwhile has it all, and so has who comes late.
+    let mut late = follow(&filling).unwrap();
+    assert!(drain(&mut *late) == (content.clone(), false, false), "all of it, not yet kept");
+    let reading = store.reading();
+    assert_eq!((reading.entries, reading.bytes), (0, 600_000), "it counts once");
+    lead.finish();
+    assert_eq!(
+        (drain(&mut *late), drain(&mut *fast)),
+        ((vec![], true, false), (vec![], true, false))
+    );
+    assert!(drain(&mut *slow) == (content.clone(), true, false));
+    let Course::Found(entry) = course("/a") else { panic!("it is kept") };
+    assert!(entry.body.bytes() == content);
+    assert_eq!(Arc::strong_count(&filling), 4, "this, and three who followed");
+    drop((fast, slow, late));
+    assert_eq!(Arc::strong_count(&filling), 1, "nothing keeps it");
+}
+
+#[test]
+fn an_answer_that_breaks_off_breaks_off_for_those_who_follow() {
+    let store = Arc::new(Store::new(10_000_000, KeyPlan::default()));
+    let none = Fields::new();
+    let course = || store.course(identity(&store, "/a"), &none, (None, 0)).unwrap();
+    let Course::Lead(mut lead) = course() else { panic!() };
+    let Course::Join(filling) = course() else { panic!() };
+    lead.begin(about(&[]), Some(100), 1_000).unwrap();
+    let mut whole = pin!(Arc::clone(&filling).outcome(Wanted::Whole));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(whole.as_mut().poll(&mut cx).is_pending());
+    lead.push(&[1; 60]).unwrap();
+    let mut source = follow(&filling).unwrap();
+    assert_eq!(drain(&mut *source).0.len(), 60);
+    drop(lead);
+    assert_eq!(drain(&mut *source), (Vec::new(), false, true));
+    assert!(matches!(whole.as_mut().poll(&mut cx), Poll::Ready((Outcome::Broken, _))));
+    assert_eq!(store.reading().bytes, 0);
+    drop(source);
+    // What says nothing of its length may become too large: nobody begins with it before it is whole.
+    let Course::Lead(mut lead) = course() else { panic!() };
+    let Course::Join(filling) = course() else { panic!() };
+    lead.begin(about(&[]), None, 1_000).unwrap();
+    lead.push(&[1; 60]).unwrap();
+    assert!(follow(&filling).is_none());
+    // Nor with what may be given to nobody without asking.
+    let mut stale = about(&[]);
+    stale.terms.age = 60;
+    drop(lead);
+    let Course::Lead(mut lead) = course() else { panic!() };
+    let Course::Join(filling) = course() else { panic!() };
+    lead.begin(stale, Some(60), 1_000).unwrap();
+    lead.push(&[1; 60]).unwrap();
+    assert!(follow(&filling).is_none());
 }

@@ -10,6 +10,9 @@ use crate::guarded::Guarded;
 /// Content that is changed at once, so that no more waits than a peer takes at a time.
 const SHARE: usize = 16 * 1024;
 
+/// A client may be so many bytes behind others who wait for the same.
+const BEHIND: usize = 16 * 1024 * 1024;
+
 /// So often content is changed before others have their turn.
 const SHARES: usize = 4;
 
@@ -55,7 +58,11 @@ impl Rewriting {
                     return Poll::Ready(Err(RelayFault::Sink(kind)));
                 }
                 Poll::Ready(Err(kind)) => self.gone = Some(kind),
-                Poll::Pending if self.ended || !self.pipeline.is_awaited(cx.waker()) => {
+                Poll::Pending
+                    if self.ended
+                        || self.bytes.len() > BEHIND
+                        || !self.pipeline.is_awaited(cx.waker()) =>
+                {
                     return Poll::Pending;
                 }
                 Poll::Pending => {}
@@ -63,6 +70,11 @@ impl Rewriting {
             if self.ended {
                 relay.sender.finish(self.trailers.as_ref());
                 return Poll::Ready(Ok(()));
+            }
+            if self.pipeline.is_full(cx.waker()) {
+                // A client that is gone is found out when it is sent something.
+                let _ = relay.sender.poll_flush(relay.sink, cx);
+                return Poll::Pending;
             }
             let changed = match relay.receiver.poll_content(relay.source, cx) {
                 Poll::Ready(Ok(Content::Piece)) => {

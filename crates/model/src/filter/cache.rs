@@ -111,7 +111,7 @@ pub(super) static SECTION: Section = Section {
             name: "entry_limit",
             kind: Kind::Size { min: 1, max: 1 << 40, word: None },
             preset: Preset::Value("8MiB"),
-            doc: "Answers with more content than this are not kept.",
+            doc: "Answers with more content than this are not kept in memory; on the `disk`, if there is one.",
         },
         Key {
             name: "key",
