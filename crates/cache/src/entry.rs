@@ -244,3 +244,64 @@ impl Hasher for AsItIs {
         self.0 = hash;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Answer, Cookies, Rules, SetCookie, date};
+
+    #[test]
+    fn a_clock_on_the_wall_that_jumps_keeps_nothing_fresh_for_longer() {
+        const YEAR: u64 = 365 * 86_400;
+        const NOW: u64 = 784_111_777;
+        let mut fields = Fields::new();
+        for (name, value) in [
+            ("Date", "Sun, 06 Nov 1994 08:49:27 GMT"),
+            ("Expires", "Sun, 06 Nov 1994 08:59:27 GMT"),
+            ("ETag", "\"a\""),
+        ] {
+            fields.push(name.as_bytes(), value.as_bytes()).unwrap();
+        }
+        let rules = Rules {
+            targeted: Vec::new(),
+            lifetimes: Vec::new(),
+            stale_while_revalidate: 0,
+            stale_if_error: 0,
+            cookies: Cookies::Careful,
+            set_cookie: SetCookie::Refuse,
+        };
+        // What the clock says when the answer comes, and the age and lifetime that come of it.
+        for (now, age, lifetime) in
+            [(NOW, 10, 600), (NOW + YEAR, YEAR + 10, 600), (NOW - YEAR, 0, 600), (0, 0, 600)]
+        {
+            let answer = Answer {
+                status: 200,
+                fields: &fields,
+                authorized: false,
+                cookies: false,
+                now,
+                delay: 0,
+            };
+            let terms = rules.judge(&answer).unwrap();
+            assert_eq!((terms.age, terms.lifetime), (age, lifetime), "{now}");
+            // From then on time is that of the clock that never goes back, whatever the other one says.
+            let born = 1_000 * SECOND;
+            let about = About {
+                status: 200,
+                fields: fields.clone(),
+                vary: Vec::new(),
+                tags: Vec::new(),
+                date: date(&answer),
+                terms,
+                born,
+            };
+            let identity = Identity { hash: 0, url: [].into(), extra: [].into() };
+            let entry = Entry::new(identity, about, Vec::new().into());
+            for seconds in [0, 1, 589, 590, 600, YEAR] {
+                let later = born + seconds * SECOND;
+                assert_eq!(entry.about.age(later), age + seconds);
+                assert_eq!(entry.is_fresh(later), age + seconds < lifetime, "{now} {seconds}");
+            }
+        }
+    }
+}
