@@ -55,6 +55,7 @@ audit: release
 bench: release xtask
 	$(XTASK) bench
 	$(XTASK) bench filters
+	$(XTASK) bench pages
 	@failed=; for suite in $(SUITES); do \
 		echo "== suite $$suite"; \
 		$(SLUICE) bench --suite bench/suites/$$suite.toml $(if $(FULL),--full) \

@@ -5,6 +5,7 @@ mod generator;
 mod load;
 mod measure;
 mod options;
+mod pages;
 mod peers;
 mod report;
 mod secure;
@@ -16,7 +17,7 @@ use std::path::Path;
 use load::{Run, Shape};
 use measure::Spread;
 use options::{Defaults, Options};
-use peers::{Bench, Filters, Kinds, Peer, Role};
+use peers::{Bench, Filters, Kinds, Page, Peer, Role};
 use report::Row;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{Server, Under};
@@ -27,6 +28,8 @@ const IDLE_FILTERS: f64 = 400.0;
 const KNOWN_TOKEN: f64 = 1_500.0;
 /// What one costs now, its chain included; the decision alone is within the 300 that are wanted.
 const RATE_LIMIT: f64 = 580.0;
+/// What is kept costs little more than what is configured.
+const KEPT: f64 = 1.25 * DIRECT;
 const ROUTES: f64 = 1.05;
 const CPU_DIRECT: f64 = 0.96;
 const CPU_PROXIED: f64 = 0.90;
@@ -42,6 +45,7 @@ usage: cargo xtask bench [OPTION ...]      the servers
        cargo xtask bench load [OPTION ...]  the load generator (--help names its options)
        cargo xtask bench tls [OPTION ...]   the servers, over TLS and HTTP/2 (the same)
        cargo xtask bench filters [OPTION ...]  what filters cost (the same)
+       cargo xtask bench pages [OPTION ...] files, compression and caches (the same)
   --only LIST      of instructions, routes, cpu, pipelined, memory, calls, upstreams, slow (comma-separated)
   --rounds N       rounds of wrk (5)
   --seconds N      seconds of each run of wrk (3)
@@ -60,6 +64,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let sluice = options::sluice(root);
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("load", rest)) => return generator::run(root, sluice, rest),
+        Some(("pages", rest)) => return pages::run(root, sluice, rest),
         Some(("tls", rest)) => return secure::run(root, sluice, rest),
         Some(("filters", rest)) => return filters::run(root, sluice, rest),
         _ => {}
@@ -126,6 +131,11 @@ pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
     };
     let (idle, jwt) = (behind(Filters::Idle)?, behind(Filters::Jwt)?);
     let rate_limit = behind(Filters::RateLimit)?;
+    let kept = |path| -> Result<f64, String> {
+        let page = Page { origin: origin.port, path, header: None, workers: 1 };
+        measure::instructions(&bench, Peer::Sluice, Role::Page(page))
+    };
+    let (kept_tiny, kept_small) = (kept("/a")?, kept("/b")?);
     let mut missed = Vec::new();
     let mut figures = vec![
         ("user instructions per direct answer", direct, DIRECT),
@@ -133,6 +143,8 @@ pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
         ("user instructions for ten idle filters", idle, IDLE_FILTERS),
         ("user instructions for a token seen before", jwt, KNOWN_TOKEN),
         ("user instructions for a rate limit", rate_limit, RATE_LIMIT),
+        ("user instructions per hit in a cache, 13 bytes", kept_tiny, KEPT),
+        ("user instructions per hit in a cache, 4 KiB", kept_small, KEPT),
         ("instructions with 10 000 routes against 1", one_kind, ROUTES),
         ("instructions with 10 000 routes of all kinds against 10", all_kinds, ROUTES),
     ];

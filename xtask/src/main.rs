@@ -13,6 +13,7 @@ usage: cargo xtask TASK
   generate          write the files that are made from the model
   bench [OPTION ..] measure Sluice beside nginx and HAProxy, write bench/RESULTS.md
   bench load [..]   measure the load generator beside wrk, write its section there
+  bench pages [..]  measure files, compression and caches beside nginx and Varnish, write their section there
   gate              assert the instruction counts
 ";
 

@@ -72,6 +72,18 @@ impl Asked {
         Self(asked)
     }
 
+    /// Whether the cache has nothing to do with it: the origin alone knows what it comes to.
+    #[inline]
+    pub(crate) const fn passes_by(self) -> bool {
+        self.0 & (UPGRADE.0 | PRECONDITION.0 | STEERING.0) != 0
+    }
+
+    /// Whether what is fresh may be given as it is: no condition, no range, no word about caches.
+    #[inline]
+    pub(crate) const fn wants_all(self) -> bool {
+        self.0 & (RANGE.0 | NOVELTY.0 | CONTROL.0) == 0
+    }
+
     /// Whether it has any of these.
     #[inline]
     pub(crate) const fn has(self, what: Trait) -> bool {

@@ -79,6 +79,12 @@ impl About {
         self.terms.age + now.saturating_sub(self.born) / SECOND
     }
 
+    /// Until when that is its age, in nanoseconds.
+    pub(crate) fn same_age_until(&self, now: u64) -> u64 {
+        let seconds = now.saturating_sub(self.born) / SECOND + 1;
+        self.born.saturating_add(seconds.saturating_mul(SECOND))
+    }
+
     /// What it is told from others of its resource by.
     pub(crate) fn validators(&self) -> Validators<'_> {
         let modified = self.fields.values_of(b"last-modified").next();

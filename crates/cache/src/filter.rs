@@ -8,7 +8,7 @@ mod refresh;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -21,8 +21,8 @@ use sluice_message::Method;
 use sluice_meter::FilterMeter;
 
 use crate::answer::{Question, answer};
-use crate::asked::{Asked, CONTROL, COOKIE, FORWARDED, PRECONDITION, STEERING, UPGRADE};
-use crate::desk::Desks;
+use crate::asked::{Asked, CONTROL, COOKIE, FORWARDED};
+use crate::desk::{Desk, Desks, Wanted};
 use crate::disk::{Claim, Disk, Tier};
 use crate::entry::{Entry, Identity};
 use crate::job::{Job, Tee};
@@ -202,6 +202,10 @@ impl Filter for Cache {
         false
     }
 
+    fn concerns(&self, source: Source) -> bool {
+        source != Source::Gateway
+    }
+
     fn response_body(&self, context: &mut ResponseContext<'_>) -> Option<Box<dyn Transform>> {
         if context.source != Source::Origin {
             return None;
@@ -215,7 +219,6 @@ impl Filter for Cache {
 
 impl Inner {
     /// Answers from what is at hand, or finds out what else is to be done.
-    #[inline]
     fn seek(self: &Arc<Self>, context: &mut RequestContext<'_>) -> Verdict {
         let request = &*context.request;
         if !matches!(request.method, Method::Get | Method::Head) {
@@ -225,19 +228,46 @@ impl Inner {
         if self.goes_by(asked, context) {
             return self.pass_by(context, Forward::Bypass);
         }
-        let now = context.gateway.now();
-        let Some(mut desk) = self.desks.of(context.gateway.worker()) else {
+        let (now, worker) = (context.gateway.now(), context.gateway.worker());
+        let Some(mut desk) = self.desks.of(worker) else {
             return Verdict::Continue;
         };
-        let (hash, url) = self.write_key(&mut desk.key, asked, context);
-        let mut entry = desk.find(hash, url, &request.fields);
-        if entry.is_none() {
-            let key = desk.key.split_at_checked(url).unwrap_or_default();
-            entry = self.store.find(hash, key, &request.fields);
-            if let Some(entry) = &entry {
-                desk.put(entry);
-            }
+        let Desk { extra, near, .. } = &mut *desk;
+        self.write_extra(extra, asked, context);
+        let wanted = self.wanted(context, extra);
+        let found = near.find(&wanted);
+        if let Some((place, entry)) = &found
+            && entry.is_fresh(now)
+            && asked.wants_all()
+            && let Some(ready) = near.ready(*place, entry, now)
+        {
+            entry.touch();
+            self.meter.count(worker, HIT);
+            return Verdict::Give(ready);
         }
+        self.look_up(context, (desk, asked), found.map(|(_, entry)| entry))
+    }
+
+    /// The same for what is not at hand, or not wanted as it is.
+    #[inline(never)]
+    fn look_up(
+        self: &Arc<Self>,
+        context: &mut RequestContext<'_>,
+        (mut desk, asked): (MutexGuard<'_, Desk>, Asked),
+        at_hand: Option<Arc<Entry>>,
+    ) -> Verdict {
+        let request = &*context.request;
+        let Desk { url, extra, near } = &mut *desk;
+        url.clear();
+        let place = (context.gateway.scheme(), request.authority(), request.target());
+        self.settings.key.write_url(place, url);
+        let hash = self.store.hash(url);
+        let entry = at_hand.or_else(|| {
+            let found = self.store.find(hash, (url, extra), &request.fields)?;
+            near.put(&self.wanted(context, extra), &found);
+            Some(found)
+        });
+        let now = context.gateway.now();
         if let Some(entry) = &entry
             && entry.is_fresh(now)
             && !asked.has(CONTROL)
@@ -245,10 +275,25 @@ impl Inner {
             drop(desk);
             return self.give(context, (entry, asked), Told::Hit(entry.left(now)), HIT);
         }
-        let (url, extra) = desk.key.split_at_checked(url).unwrap_or_default();
-        let identity = Identity { hash, url: url.into(), extra: extra.into() };
+        let identity =
+            Identity { hash, url: url.as_slice().into(), extra: extra.as_slice().into() };
         drop(desk);
         self.look_further(context, Seeking { identity, asked, entry, waits: 0 })
+    }
+
+    /// What a request asks for, as its client wrote it.
+    #[inline(always)]
+    fn wanted<'r>(&self, context: &'r RequestContext<'_>, extra: &'r [u8]) -> Wanted<'r> {
+        let request = &*context.request;
+        let target = request.target();
+        Wanted {
+            hash: self.store.hash(target),
+            scheme: context.gateway.scheme(),
+            authority: request.authority(),
+            target,
+            extra,
+            fields: &request.fields,
+        }
     }
 
     /// Whether the cache has nothing to do with this request.
@@ -258,9 +303,7 @@ impl Inner {
         // A GET with content may mean what no other GET of this URL means (RFC 9110, 9.3.1).
         request.has_content()
             || !request.protocol().is_empty()
-            || asked.has(UPGRADE)
-            || asked.has(PRECONDITION)
-            || asked.has(STEERING)
+            || asked.passes_by()
             || (asked.has(COOKIE) && self.settings.rules.cookies == Cookies::Bypass)
             || self.settings.bypass.as_ref().is_some_and(|when| when.holds(&context.view()))
     }
@@ -273,21 +316,12 @@ impl Inner {
         Verdict::Continue
     }
 
-    /// Writes what the request asks for; its hash, and where the URL ends.
+    /// Writes what of the head is part of the key.
     #[inline]
-    fn write_key(
-        &self,
-        key: &mut Vec<u8>,
-        asked: Asked,
-        context: &RequestContext<'_>,
-    ) -> (u64, usize) {
-        let (request, plan) = (&*context.request, &self.settings.key);
+    fn write_extra(&self, key: &mut Vec<u8>, asked: Asked, context: &RequestContext<'_>) {
+        let request = &*context.request;
         key.clear();
-        let place = (context.gateway.scheme(), request.authority(), request.target());
-        plan.write_url(place, key);
-        let url = key.len();
-        let hash = self.store.hash(key);
-        plan.write_extra(&request.fields, key);
+        self.settings.key.write_extra(&request.fields, key);
         // What others say of the client's request never reaches an origin; what these say does.
         if asked.has(FORWARDED) && context.gateway.is_peer_trusted() {
             for name in [&b"forwarded"[..], b"x-forwarded-host", b"x-forwarded-proto"] {
@@ -297,7 +331,6 @@ impl Inner {
                 }
             }
         }
-        (hash, url)
     }
 
     /// Answers from an entry.

@@ -232,7 +232,10 @@ fn new_zstd(level: u32, extent: Extent) -> Option<CCtx<'static>> {
     let level = i32::try_from(level).unwrap_or(3);
     zstd.set_parameter(CParameter::CompressionLevel(level)).ok()?;
     // No more than 8 MiB: other decoders may refuse more (RFC 9659, 3).
-    zstd.set_parameter(CParameter::WindowLog(extent.window(10, 23))).ok()?;
+    let window = extent.window(10, 23);
+    zstd.set_parameter(CParameter::WindowLog(window)).ok()?;
+    // Its tables would be as large as for gigabytes otherwise: hundreds of MiB at the slowest levels.
+    zstd.set_parameter(CParameter::SrcSizeHint(1 << window)).ok()?;
     Some(zstd)
 }
 

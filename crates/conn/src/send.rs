@@ -1,12 +1,14 @@
 //! The sending half of a connection: heads and content in, bytes out.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use crate::channel::{Channel, Paced};
 use crate::h2::SharedStream;
 use sluice_message::{BodyLength, FaultKind, Fields};
+use sluice_net::Stream;
 use sluice_net::disk::{DiskFile, Reading};
 use sluice_wire::h1::{CHUNK_END, encode_chunk_start, encode_last_chunk};
 use sluice_wire::h2::{End, Peer};
@@ -24,9 +26,24 @@ const ENOUGH: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Sender {
     output: Buffer,
+    /// Content that goes out behind the output, without having been copied into it.
+    behind: Option<Behind>,
     body: BodyLength,
     sent: u64,
     ending: Ending,
+}
+
+/// A part of bytes that others may send, too.
+#[derive(Debug)]
+struct Behind {
+    bytes: Arc<[u8]>,
+    part: Range<usize>,
+}
+
+impl Behind {
+    fn rest(&self) -> &[u8] {
+        self.bytes.get(self.part.clone()).unwrap_or_default()
+    }
 }
 
 /// How far the end of what a stream carries is; a connection of its own has no such end.
@@ -65,16 +82,39 @@ impl Sender {
     /// Without output.
     #[must_use]
     pub const fn new() -> Self {
-        Self { output: Buffer::new(), body: BodyLength::Empty, sent: 0, ending: Ending::Stated }
+        Self {
+            output: Buffer::new(),
+            behind: None,
+            body: BodyLength::Empty,
+            sent: 0,
+            ending: Ending::Stated,
+        }
     }
 
     /// The output to encode into.
     #[inline(always)]
     pub(crate) fn encode(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        self.settle();
         let tail = self.output.tail();
         let before = tail.len();
         encode(tail);
         self.sent += u64::try_from(tail.len() - before).unwrap_or(u64::MAX);
+    }
+
+    /// What follows goes out behind all there is: that is copied after all.
+    #[inline(always)]
+    fn settle(&mut self) {
+        if self.behind.is_some() {
+            self.copy_behind();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn copy_behind(&mut self) {
+        if let Some(behind) = self.behind.take() {
+            self.output.tail().extend_from_slice(behind.rest());
+        }
     }
 
     /// The content that follows has this length.
@@ -101,7 +141,7 @@ impl Sender {
     /// Changes whenever output was queued or written.
     #[must_use]
     pub(crate) fn progress(&self) -> u64 {
-        let waiting = u64::try_from(self.output.len()).unwrap_or(u64::MAX);
+        let waiting = u64::try_from(self.waiting()).unwrap_or(u64::MAX);
         self.sent.wrapping_mul(2).wrapping_sub(waiting)
     }
 
@@ -112,7 +152,7 @@ impl Sender {
     /// Bytes that wait for the socket.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.output.len()
+        self.output.len() + self.behind.as_ref().map_or(0, |behind| behind.part.len())
     }
 
     /// Whether so much output waits that no more should be made.
@@ -160,6 +200,19 @@ impl Sender {
         });
     }
 
+    /// The same for content that others may send, too: unless it has to be framed, or changed on its way, or more
+    /// follows before it is written, nothing is copied.
+    #[inline]
+    pub fn push_shared(&mut self, channel: Channel<'_>, bytes: &Arc<[u8]>, part: Range<usize>) {
+        let own = matches!(channel, Channel::Own(_));
+        if !own || self.body == BodyLength::Framed || part.end > bytes.len() {
+            return self.push(bytes.get(part).unwrap_or_default());
+        }
+        self.settle();
+        self.sent += u64::try_from(part.len()).unwrap_or(u64::MAX);
+        self.behind = Some(Behind { bytes: Arc::clone(bytes), part });
+    }
+
     /// Whether fields can follow the content that is under way.
     #[must_use]
     pub const fn takes_trailers(&self) -> bool {
@@ -200,6 +253,7 @@ impl Sender {
         part: (u64, u64),
     ) -> Poll<Result<u64, FaultKind>> {
         let Channel::Own(stream) = channel else { return Poll::Ready(Err(FaultKind::Broken)) };
+        self.settle();
         while !self.output.is_empty() {
             // The head travels with the first of the content.
             let written = ready!(stream.poll_write_more(cx, self.output.content()));
@@ -229,6 +283,7 @@ impl Sender {
         cx: &Context<'_>,
         piece: &[u8],
     ) -> Poll<Result<usize, FaultKind>> {
+        self.settle();
         let stream = match channel {
             Channel::Own(stream) => stream,
             Channel::Shared(stream) => return self.poll_direct_into(stream, cx, piece),
@@ -276,9 +331,33 @@ impl Sender {
             Channel::Asked(stream) => return self.poll_flush_into(stream, cx),
             Channel::Paced(paced) => return self.poll_flush_paced(paced, cx),
         };
+        if self.behind.is_some() {
+            return self.poll_flush_both(stream, cx);
+        }
         while !self.output.is_empty() {
             let written = ready!(stream.poll_write(cx, self.output.content()));
             self.output.consume(written.map_err(|error| broken(&error))?);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes all output and what is behind it.
+    #[inline(never)]
+    fn poll_flush_both(
+        &mut self,
+        stream: &Stream,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(), FaultKind>> {
+        while let Some(behind) = &mut self.behind {
+            let (rest, waiting) = (behind.rest(), self.output.len());
+            let all = waiting + rest.len();
+            let written = ready!(stream.poll_write_two(cx, self.output.content(), rest));
+            let written = written.map_err(|error| broken(&error))?;
+            self.output.consume(written.min(waiting));
+            behind.part.start += written.saturating_sub(waiting);
+            if written == all {
+                self.behind = None;
+            }
         }
         Poll::Ready(Ok(()))
     }
@@ -290,6 +369,7 @@ impl Sender {
         paced: &Paced<'_>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), FaultKind>> {
+        self.settle();
         while !self.output.is_empty() {
             let output = self.output.content();
             let most = ready!(paced.poll_download(cx, output.len()))?;
@@ -331,6 +411,7 @@ impl Sender {
         stream: &SharedStream<H>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), FaultKind>> {
+        self.settle();
         let last = matches!(self.ending, Ending::Wanted(None));
         let end = if last { End::Stream } else { End::More };
         loop {
@@ -361,6 +442,7 @@ impl Sender {
     /// For the next connection: whatever is left is forgotten.
     #[inline]
     pub fn reset(&mut self) {
+        self.behind = None;
         let left = self.output.len();
         self.output.consume(left);
         self.output.shrink();

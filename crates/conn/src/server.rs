@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluice_message::{
-    BodyLength, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead, Version,
+    BodyLength, Fault, FaultKind, Lines, Method, Persistence, RequestHead, ResponseHead, Version,
 };
 use sluice_net::{Deadline, Nanos, now};
 use sluice_wire::h1::{Decoded, Limits, ResponseFraming, Upgrade, decode_request, encode_response};
@@ -349,6 +349,7 @@ impl<'c> Downstream<'c> {
             request: self.request,
             upgrade: Upgrade::No,
             strict_transport: self.strict_transport,
+            lines: Lines::Unknown,
         }
     }
 

@@ -1,12 +1,17 @@
 //! What the gateway says by itself: fixed answers, and the one place where faults become answers.
 
-use sluice_message::{Fault, FaultKind, Fields, Persistence, ResponseHead, Side, SpaceExhausted};
+use std::sync::Arc;
+
+use sluice_filter::SharedBytes;
+use sluice_message::{
+    Fault, FaultKind, Fields, Persistence, ResponseHead, SettledHead, Side, SpaceExhausted,
+};
 
 /// An answer that is always the same: encoded once, sent many times.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    pub(crate) head: ResponseHead,
-    pub(crate) body: Box<[u8]>,
+    pub(crate) head: SettledHead,
+    pub(crate) body: SharedBytes,
 }
 
 impl Answer {
@@ -25,7 +30,8 @@ impl Answer {
             lines.push(name.as_bytes(), value.as_bytes())?;
         }
         let head = ResponseHead { status, fields: lines, ..ResponseHead::default() };
-        Ok(Self { head, body: body.into() })
+        let body = SharedBytes::from(Arc::<[u8]>::from(body.into()));
+        Ok(Self { head: head.into(), body })
     }
 }
 

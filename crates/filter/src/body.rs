@@ -90,6 +90,15 @@ impl SharedBytes {
     }
 }
 
+impl SharedBytes {
+    /// All that this is a part of, and which part.
+    #[must_use]
+    #[inline]
+    pub const fn place(&self) -> (&Arc<[u8]>, Range<usize>) {
+        (&self.all, self.from..self.to)
+    }
+}
+
 impl Deref for SharedBytes {
     type Target = [u8];
 

@@ -7,10 +7,10 @@ use sluice_expression::{Condition, Marks, Need};
 use sluice_message::{RequestHead, Span};
 
 use crate::Filter;
-use crate::context::{Behind, DoneContext, RequestContext, ResponseContext, Whole};
+use crate::context::{Behind, DoneContext, RequestContext, ResponseContext, Source, Whole};
 use crate::notes::Notes;
 use crate::phases::{Phase, Phases};
-use crate::reply::Reply;
+use crate::reply::{Ready, Reply};
 use crate::transform::Transform;
 use crate::verdict::{ResponseVerdict, Resume, Verdict, Waiting};
 
@@ -31,6 +31,8 @@ pub enum Progress {
     Done,
     /// The client gets this answer.
     Respond(Box<Reply>),
+    /// The same, as an answer that is given often.
+    Give(Ready),
     /// Another route is to be looked for.
     Reroute,
     /// A filter has to wait.
@@ -73,6 +75,7 @@ impl fmt::Debug for Progress {
         match self {
             Self::Done => f.write_str("Done"),
             Self::Respond(reply) => f.debug_tuple("Respond").field(reply).finish(),
+            Self::Give(ready) => f.debug_tuple("Give").field(ready).finish(),
             Self::Reroute => f.write_str("Reroute"),
             Self::Paused(paused) => write!(f, "Paused before {}", paused.next),
         }
@@ -119,7 +122,17 @@ pub struct Chain {
     response_body: Box<[Stage]>,
     /// The bits of those that may change content of answers.
     altering: u64,
+    /// Whether answers that the gateway gives itself concern anybody.
+    own_answers: Interest,
     done: Box<[Stage]>,
+}
+
+/// Whether something concerns anybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Interest {
+    #[default]
+    None,
+    Some,
 }
 
 impl Chain {
@@ -148,6 +161,7 @@ impl Chain {
             response_head: towards_client(Phase::ResponseHead),
             response_body: towards_client(Phase::ResponseBody),
             altering: 0,
+            own_answers: Interest::None,
             done: towards_client(Phase::Done),
         };
         let altering = chain
@@ -158,7 +172,12 @@ impl Chain {
         let lists = [&chain.request_head, &chain.request_body, &chain.response_head];
         let lists = lists.into_iter().chain([&chain.response_body, &chain.done]);
         let all = lists.flatten().fold(0, |all, stage| all | stage.bit);
-        let chain = Self { altering, all, ..chain };
+        let mut answers = chain.response_head.iter().chain(&chain.response_body);
+        let own_answers = match answers.any(Stage::heeds_own_answers) {
+            true => Interest::Some,
+            false => Interest::None,
+        };
+        let chain = Self { altering, all, own_answers, ..chain };
         let idle = links.iter().all(|link| link.filter.phases() == Phases::NONE);
         (!idle && links.len() <= LONGEST).then_some(chain)
     }
@@ -236,6 +255,9 @@ impl Chain {
             request.notes.judged |= stage.up_to_here;
             request.notes.asked.set(stage.bit);
             let verdict = filter.on_request_head(request);
+            if let Verdict::Give(ready) = verdict {
+                return Progress::Give(ready);
+            }
             if !matches!(verdict, Verdict::Continue)
                 && let Some(progress) = settle(verdict, from + place + 1)
             {
@@ -262,6 +284,13 @@ impl Chain {
     #[inline]
     pub fn sees_responses(&self) -> bool {
         !self.response_head.is_empty() || !self.response_body.is_empty()
+    }
+
+    /// Whether answers that the gateway gives itself are to be shown to anybody.
+    #[must_use]
+    #[inline]
+    pub fn sees_own_answers(&self) -> bool {
+        self.own_answers == Interest::Some
     }
 
     /// Whether content of requests may have to go through something.
@@ -376,6 +405,10 @@ impl Paused {
 }
 
 impl Stage {
+    fn heeds_own_answers(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.concerns(Source::Gateway))
+    }
+
     /// The filter, unless it is left out. A request may have been answered before its condition was judged.
     fn active(&self, response: &mut ResponseContext<'_>) -> Option<&dyn Filter> {
         if let Some(when) = &self.when {
@@ -397,6 +430,7 @@ fn settle(verdict: Verdict, next: usize) -> Option<Progress> {
     let pause = match verdict {
         Verdict::Continue => return None,
         Verdict::Respond(reply) => return Some(Progress::Respond(reply)),
+        Verdict::Give(ready) => return Some(Progress::Give(ready)),
         Verdict::Reroute => return Some(Progress::Reroute),
         Verdict::Wait(waiting) => Pause::Future(waiting),
         Verdict::Gather(most, resume) => Pause::Content(most, resume),

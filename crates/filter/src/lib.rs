@@ -31,7 +31,7 @@ pub use gateway::{
 pub use notes::{Claims, Held, Notes};
 pub use owner::Owner;
 pub use phases::{Phase, Phases};
-pub use reply::{Content, Reply, phrase};
+pub use reply::{Content, Ready, Reply, phrase};
 pub use throttle::{Bandwidth, Throttle, Way};
 pub use transform::{Broken, Pipeline, Transform};
 pub use verdict::{ResponseVerdict, Resume, Verdict, Waiting};
@@ -71,6 +71,13 @@ pub trait Filter: Debug + Send + Sync {
     fn response_body(&self, response: &mut ResponseContext<'_>) -> Option<Box<dyn Transform>> {
         let _ = response;
         None
+    }
+
+    /// Whether it takes part in answers that this one gave. Asked once for each, when the chain is built: answers
+    /// that concern nobody are sent without anybody being asked.
+    fn concerns(&self, source: Source) -> bool {
+        let _ = source;
+        true
     }
 
     /// Whether what it puts content of answers through changes it; whoever only looks on says no. Asked once, when

@@ -1,8 +1,10 @@
 //! Answers of filters, and content they asked for.
 
-use sluice_message::{Fields, SpaceExhausted};
+use std::sync::Arc;
 
-use crate::Body;
+use sluice_message::{Fields, SettledHead, SpaceExhausted};
+
+use crate::{Body, SharedBytes};
 
 /// Content of a request that was read before the request goes anywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +26,23 @@ pub struct Reply {
     pub body: Body,
     /// Why the request was refused, if it was: for the log, and told to the client in the trailers of a call.
     pub reason: Option<&'static str>,
+}
+
+/// An answer that is made once and given often: nothing of it is copied where nobody changes it.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// Status and field lines. Framing is added; `Date` too, if it is not there.
+    pub head: Arc<SettledHead>,
+    /// Content.
+    pub body: SharedBytes,
+}
+
+impl From<Ready> for Reply {
+    fn from(ready: Ready) -> Self {
+        let Ready { head, body } = ready;
+        let fields = head.fields.clone();
+        Self { status: head.status, fields, body: Body::Shared(body), reason: None }
+    }
 }
 
 impl Reply {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::context::RequestContext;
-use crate::reply::Reply;
+use crate::reply::{Ready, Reply};
 
 /// What happens after a filter has seen the head of a request.
 pub enum Verdict {
@@ -13,6 +13,8 @@ pub enum Verdict {
     Continue,
     /// The client gets this answer; no further filter sees the request.
     Respond(Box<Reply>),
+    /// The same, as an answer that is given often.
+    Give(Ready),
     /// The request was changed so that another route may be for it: it is looked for anew, and the filters of
     /// the route that is found are gone through from the first.
     Reroute,
@@ -35,6 +37,7 @@ impl fmt::Debug for Verdict {
         match self {
             Self::Continue => f.write_str("Continue"),
             Self::Respond(reply) => f.debug_tuple("Respond").field(reply).finish(),
+            Self::Give(ready) => f.debug_tuple("Give").field(ready).finish(),
             Self::Reroute => f.write_str("Reroute"),
             Self::Wait(_) => f.write_str("Wait"),
             Self::Gather(most, _) => f.debug_tuple("Gather").field(most).finish(),

@@ -100,6 +100,7 @@ impl Scene {
             verdict = match verdict {
                 Verdict::Continue | Verdict::Reroute => return None,
                 Verdict::Respond(reply) => return Some(reply),
+                Verdict::Give(ready) => return Some(Box::new(ready.into())),
                 Verdict::Gather(_, resume) => self.with_request(resume),
                 Verdict::Wait(mut waiting) => {
                     let mut context = Context::from_waker(Waker::noop());

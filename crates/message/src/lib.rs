@@ -36,5 +36,5 @@ pub use ranges::{ByteRange, Ranges, parse_ranges};
 pub use request::{
     BodyLength, Expectation, Persistence, RequestHead, TargetForm, TargetProblem, Version,
 };
-pub use response::ResponseHead;
+pub use response::{Lines, ResponseHead, SettledHead};
 pub use span::Span;

@@ -68,6 +68,7 @@ pub fn wrk(server: &Server, shape: Shape<'_>) -> Result<Run, String> {
     if let Some(script) = shape.script {
         words.extend(["-s".to_owned(), script.display().to_string()]);
     }
+    words.extend(server.header.iter().flat_map(|line| ["-H".to_owned(), (*line).to_owned()]));
     words.push(server.url());
     let before = server.cpu_seconds()?;
     let output = Command::new(&words[0])

@@ -81,10 +81,39 @@ pub struct Rounds {
 
 /// Has each server take wrk's load in turn, each alone on the first CPU.
 pub fn rounds(bench: &Bench, role: Role, count: usize, shape: Shape<'_>) -> Result<Rounds, String> {
+    let entrants: Vec<_> = bench.peers.iter().map(|peer| (*peer, role)).collect();
+    let Paired(rows) = turns(bench, &entrants, count, shape)?;
+    Ok(Rounds { peers: bench.peers.clone(), rows })
+}
+
+/// What was measured in turn, round after round: one row for each round, one column for each of those compared.
+#[derive(Debug)]
+pub struct Paired<T>(pub Vec<Vec<T>>);
+
+impl<T> Paired<T> {
+    /// A figure of one column over the rounds.
+    pub fn of(&self, at: usize, figure: impl Fn(&T) -> f64) -> Option<Spread> {
+        spread(self.0.iter().filter_map(|row| row.get(at)).map(figure).collect())
+    }
+
+    /// A figure of one column in units of another's in the same round.
+    pub fn ratio(&self, at: usize, base: usize, figure: impl Fn(&T) -> f64) -> Option<Spread> {
+        let pairs = self.0.iter().filter_map(|row| Some((row.get(at)?, row.get(base)?)));
+        spread(pairs.map(|(one, other)| figure(one) / figure(other)).collect())
+    }
+}
+
+/// Has each of these take wrk's load in turn, each alone on the first CPU if the load is bound to another.
+pub fn turns(
+    bench: &Bench,
+    entrants: &[(Peer, Role)],
+    count: usize,
+    shape: Shape<'_>,
+) -> Result<Paired<Run>, String> {
     let cpu = shape.cpu.map_or(Under::Nothing, |_| Under::Cpu(0));
     let mut servers = Vec::new();
-    for peer in &bench.peers {
-        servers.push(Server::start(bench, *peer, role, cpu)?);
+    for (peer, role) in entrants {
+        servers.push(Server::start(bench, *peer, *role, cpu)?);
     }
     for server in &servers {
         load::wrk(server, Shape { seconds: 1, ..shape })?;
@@ -95,7 +124,7 @@ pub fn rounds(bench: &Bench, role: Role, count: usize, shape: Shape<'_>) -> Resu
             servers.iter().map(|server| load::wrk(server, shape)).collect();
         rows.push(row?);
     }
-    Ok(Rounds { peers: bench.peers.clone(), rows })
+    Ok(Paired(rows))
 }
 
 /// A median and how far the values around it went.
@@ -199,7 +228,7 @@ fn parse_strace(text: &str) -> Calls {
 
 #[cfg(test)]
 mod tests {
-    use super::{Calls, Rounds, Run, parse_strace, parse_totals, spread};
+    use super::{Calls, Paired, Rounds, Run, parse_strace, parse_totals, spread};
     use crate::bench::peers::Peer;
 
     #[test]
@@ -214,6 +243,10 @@ mod tests {
         let rounds = Rounds { peers: vec![Peer::Sluice, Peer::Nginx], rows };
         let ratio = rounds.ratio(Peer::Sluice, Peer::Nginx, Run::micros).unwrap();
         assert_eq!((ratio.median, ratio.least, ratio.most), (0.5, 0.5, 0.5));
+        let paired = Paired(vec![vec![run(1.0), run(2.0)], vec![run(2.0), run(4.0)]]);
+        assert_eq!(paired.ratio(0, 1, Run::micros).unwrap().median, 0.5);
+        assert_eq!(paired.of(1, |run| run.cpu).unwrap().median, 3.0);
+        assert_eq!((paired.ratio(0, 2, Run::micros), paired.of(2, Run::micros)), (None, None));
         assert_eq!(rounds.ratio(Peer::Haproxy, Peer::Nginx, Run::micros), None);
     }
 

@@ -1,11 +1,15 @@
 //! The servers that are compared, and the configurations they get.
 
+mod page;
+
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::geteuid;
+
+pub use page::{HUGE, Page};
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +22,8 @@ pub enum Peer {
     Haproxy,
     /// h2o, which is measured for TLS and HTTP/2 alone.
     H2o,
+    /// Varnish, which is measured as a cache alone.
+    Varnish,
 }
 
 impl Peer {
@@ -26,6 +32,9 @@ impl Peer {
     /// Those that are measured for TLS and HTTP/2, ours first.
     pub const SECURE: [Self; 4] = [Self::Sluice, Self::Nginx, Self::Haproxy, Self::H2o];
 
+    /// Those that are measured with files, compression and caches, ours first.
+    pub const PAGES: [Self; 3] = [Self::Sluice, Self::Nginx, Self::Varnish];
+
     /// How the table names it.
     pub fn name(self) -> &'static str {
         match self {
@@ -33,6 +42,7 @@ impl Peer {
             Self::Nginx => "nginx",
             Self::Haproxy => "HAProxy",
             Self::H2o => "h2o",
+            Self::Varnish => "Varnish",
         }
     }
 }
@@ -53,6 +63,8 @@ pub enum Role {
     Filtered(Filters),
     /// Asks an origin on this port, with something to do for each request.
     Policed(u16, Policy),
+    /// Answers a page from memory, a file or what it keeps of an origin.
+    Page(Page),
     /// Asks the servers of an upstream.
     Upstream(Group),
     /// Answers itself and asks an origin, over TLS and HTTP/2, too.
@@ -102,11 +114,11 @@ impl Rule {
             (Self::RoundRobin, Peer::Sluice) => "round_robin",
             (Self::RoundRobin, Peer::Haproxy) => "roundrobin",
             // What nginx does when nothing is said.
-            (Self::RoundRobin, Peer::Nginx | Peer::H2o) => "",
+            (Self::RoundRobin, Peer::Nginx | Peer::H2o | Peer::Varnish) => "",
             (Self::Least, Peer::Sluice) => "least_requests",
             (Self::Least, Peer::Haproxy) => "leastconn",
             (Self::Least, Peer::Nginx) => "least_conn;",
-            (Self::Least, Peer::H2o) => "",
+            (Self::Least, Peer::H2o | Peer::Varnish) => "",
         }
     }
 }
@@ -122,7 +134,7 @@ impl Group {
         let slow = self.slow.map(|port| format!("127.0.0.1:{port}"));
         let lines = places.chain(slow).enumerate().map(|(number, place)| match peer {
             Peer::Sluice => format!("\"{place}\""),
-            Peer::Nginx | Peer::H2o => format!("server {place};"),
+            Peer::Nginx | Peer::H2o | Peer::Varnish => format!("server {place};"),
             Peer::Haproxy => format!("server s{number} {place} pool-max-conn -1"),
         });
         let between = if peer == Peer::Sluice { ", " } else { "\n    " };
@@ -218,6 +230,7 @@ impl Role {
             Self::Routes(..) => "/r/5000/exact",
             Self::Filtered(_) => "/f",
             Self::Policed(_, policy) => policy.path(),
+            Self::Page(page) => page.path,
             _ => "/",
         }
     }
@@ -227,6 +240,7 @@ impl Role {
         match self {
             Self::Filtered(Filters::Jwt) => Some(TOKEN),
             Self::Policed(..) => Some("x-user: eva"),
+            Self::Page(page) => page.header,
             _ => None,
         }
     }
@@ -273,6 +287,7 @@ impl Bench {
             Peer::Sluice => (self.sluice.as_path(), "--version"),
             Peer::Nginx => (Path::new("nginx"), "-v"),
             Peer::Haproxy => (Path::new("haproxy"), "-v"),
+            Peer::Varnish => (Path::new("varnishd"), "-V"),
         };
         first_line(Command::new(program).arg(argument))
     }
@@ -300,6 +315,9 @@ impl Bench {
                 ("sluice", "direct.toml")
             }
             (Peer::Sluice, Role::Proxied(_)) => ("sluice", "proxied.toml"),
+            (Peer::Sluice, Role::Page(_)) => ("sluice", "pages.toml"),
+            (Peer::Nginx, Role::Page(_)) => ("nginx", "pages.conf"),
+            (Peer::Varnish, Role::Page(_)) => ("varnish", "pages.vcl"),
             (peer, role) => {
                 return Err(format!("{} has no configuration for {role:?}", peer.name()));
             }
@@ -327,7 +345,15 @@ impl Bench {
                 text = text.replace("@LISTEN@", &lines.collect::<Vec<_>>().join("\n        "));
             }
             Role::Secure(ports) => text = self.secure(&place, ports, text)?,
-            Role::Origin => large(&place)?,
+            Role::Page(page) => {
+                let (origin, workers) = (page.origin.to_string(), page.workers.to_string());
+                text = text.replace("@ORIGIN@", &origin).replace("@WORKERS@", &workers);
+                text = text.replace("@PAGES@", &show(&self.pages()?));
+            }
+            Role::Origin => {
+                large(&place)?;
+                text = text.replace("@PAGES@", &show(&self.pages()?));
+            }
             Role::Direct => {}
         }
         let config = place.join(name);
@@ -341,8 +367,25 @@ impl Bench {
                 let settings = format!("OPENSSL_CONF={}", show(&place.join("openssl.cnf")));
                 ["env", &settings, "h2o", "-m", "worker", "-c", &config].map(String::from).to_vec()
             }
+            Peer::Varnish => {
+                let listen = format!("127.0.0.1:{port}");
+                // Threads enough for the connections, so that none is made under load.
+                let threads = ["-p", "thread_pools=1", "-p", "thread_pool_min=200"];
+                let all = ["varnishd", "-F", "-n", &show(&place), "-a", &listen, "-f", &config];
+                let rest = ["-s", "default,256m", "-j", "none"];
+                all.iter().chain(&rest).chain(&threads).map(|word| (*word).to_owned()).collect()
+            }
         };
         Ok(words)
+    }
+
+    /// The folder of pages, which are the same for everybody; made when it is asked for first.
+    pub fn pages(&self) -> Result<PathBuf, String> {
+        let folder = self.scratch.join("pages");
+        if !folder.exists() {
+            page::lay_out(&self.root, &folder)?;
+        }
+        Ok(folder)
     }
 }
 

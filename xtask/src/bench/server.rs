@@ -104,9 +104,10 @@ impl Server {
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         let path = self.path;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
+        // The beginning says it all, and the rest may be large.
+        let mut answer = Vec::new();
+        stream.take(64).read_to_end(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
     /// What is asked for.
@@ -145,11 +146,20 @@ impl Server {
 
     /// The resident size in KiB.
     pub fn resident(&self) -> Result<f64, String> {
+        self.size("VmRSS:")
+    }
+
+    /// The largest resident size so far, in KiB.
+    pub fn peak(&self) -> Result<f64, String> {
+        self.size("VmHWM:")
+    }
+
+    fn size(&self, name: &str) -> Result<f64, String> {
         let path = format!("/proc/{}/status", self.pid());
         let text = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
         let size = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-        size.ok_or_else(|| format!("{path} names no VmRSS"))
+        size.ok_or_else(|| format!("{path} names no {name}"))
     }
 
     /// Ends the server, and strace with it, and waits for both.

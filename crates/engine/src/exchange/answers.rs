@@ -1,7 +1,7 @@
 //! Answers that the gateway gives itself.
 
 use sluice_filter::phrase;
-use sluice_message::{BodyLength, Expectation, Fault, FaultKind, Persistence, ResponseHead};
+use sluice_message::{BodyLength, Expectation, Fault, FaultKind, Lines, Persistence, ResponseHead};
 
 use super::{After, AnswerProgress, Exchange, Queued, Step, Stop, exhausted};
 use crate::answer::{Reply, judge};
@@ -49,6 +49,11 @@ impl<'e> Exchange<'e, '_> {
     #[inline]
     pub(super) fn respond(&mut self, answer: &Answer) -> Queued {
         let persistence = self.persistence_after_content();
+        if self.filters.is_none() {
+            let head = (&*answer.head, answer.head.known());
+            self.deliver_shared(head, &answer.body, persistence);
+            return Queued::Whole(persistence);
+        }
         self.send(&answer.head, &answer.body, persistence)
     }
 
@@ -75,7 +80,7 @@ impl<'e> Exchange<'e, '_> {
     ) -> Queued {
         match self.filters {
             None => {
-                self.deliver(head, body, persistence);
+                self.deliver((head, Lines::Unknown), body, persistence);
                 Queued::Whole(persistence)
             }
             Some(filters) => self.send_through(filters, (head, body), persistence),
@@ -91,12 +96,17 @@ impl<'e> Exchange<'e, '_> {
     }
 
     #[inline(always)]
-    pub(super) fn deliver(&mut self, head: &ResponseHead, body: &[u8], persistence: Persistence) {
+    pub(super) fn deliver(
+        &mut self,
+        (head, lines): (&ResponseHead, Lines),
+        body: &[u8],
+        persistence: Persistence,
+    ) {
         self.status = head.status;
         let length = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
         let downstream = &mut *self.downstream;
         self.worker.with_date(|date| {
-            let framing = downstream.framing(length, persistence, Some(date));
+            let framing = downstream.framing(length, persistence, Some(date)).with_lines(lines);
             downstream.send_head(head, &framing);
         });
         if downstream.wants_content(head.status) {

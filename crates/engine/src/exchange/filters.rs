@@ -163,6 +163,9 @@ impl<'e> Exchange<'e, '_> {
             self.hold_to_bandwidth();
         }
         match progress {
+            Ok(Progress::Give(ready)) => {
+                self.answered(|exchange| exchange.give_ready(filters, ready))
+            }
             Ok(Progress::Respond(reply)) => self.answered(|exchange| exchange.give(*reply)),
             Ok(Progress::Paused(paused)) => {
                 Step::Filter(Box::new(Suspended { route, filters, asked, paused }))

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use sluice_conn::{Channel, Sender};
 use sluice_filter::{Body, BodySource, Piece, Pipeline, SharedBytes};
-use sluice_message::{BodyLength, Fault, FaultKind, Persistence, ResponseHead};
+use sluice_message::{BodyLength, Fault, FaultKind, Lines, Persistence, ResponseHead};
 use sluice_net::disk::{DiskFile, Reading};
 
 use super::{After, AnswerProgress, Exchange, Queued, Stop};
@@ -16,6 +16,12 @@ use crate::patience::Patience;
 
 /// Content in memory goes out with its head up to this size; of more there would be a copy for each client.
 const AT_ONCE: usize = 16 * 1024;
+
+/// Shared content that goes out with its head, without a copy, on a connection of its own.
+const SHARED_AT_ONCE: usize = 64 * 1024;
+
+/// From this size on a copy costs more than what is done to avoid it.
+const COPIED: usize = 4096;
 
 /// Content that is changed at once, so that no more waits than a client takes at a time.
 const SHARE: usize = 16 * 1024;
@@ -296,7 +302,8 @@ impl Exchange<'_, '_> {
             Shape::Changed(_) => None,
         };
         if !self.downstream.wants_content(head.status) {
-            self.queue_head(head, length_without_content(head, length), persistence);
+            let length = length_without_content(head, length);
+            self.queue_head((head, Lines::Unknown), length, persistence);
             self.downstream.sender.finish(None);
             return Queued::Whole(persistence);
         }
@@ -304,25 +311,74 @@ impl Exchange<'_, '_> {
             Shape::Kept => None,
             Shape::Changed(pipeline) => pipeline,
         };
-        if let Some(bytes) = body.bytes().filter(|bytes| bytes.len() <= AT_ONCE)
-            && pipeline.is_none()
-        {
-            self.deliver(head, bytes, persistence);
-            return Queued::Whole(persistence);
+        if pipeline.is_none() {
+            match &body {
+                Body::Bytes(bytes) if bytes.len() <= AT_ONCE => {
+                    self.deliver((head, Lines::Unknown), bytes, persistence);
+                    return Queued::Whole(persistence);
+                }
+                Body::Shared(bytes) if self.takes_at_once(bytes) => {
+                    self.deliver_shared((head, Lines::Unknown), bytes, persistence);
+                    return Queued::Whole(persistence);
+                }
+                _ => {}
+            }
         }
         let framed = length.map_or(BodyLength::Framed, BodyLength::Known);
         let framed = self.downstream.body_for_client(head.status, framed);
         let persistence =
             if framed == BodyLength::UntilClose { Persistence::Close } else { persistence };
-        self.queue_head(head, framed, persistence);
+        self.queue_head((head, Lines::Unknown), framed, persistence);
         Queued::Begun(Box::new(Outflow::new(body, pipeline, persistence)))
     }
 
-    fn queue_head(&mut self, head: &ResponseHead, length: BodyLength, persistence: Persistence) {
+    /// Whether shared content goes out with its head.
+    #[inline]
+    pub(super) fn takes_at_once(&self, body: &SharedBytes) -> bool {
+        body.len() <= AT_ONCE || body.len() <= SHARED_AT_ONCE && self.downstream.is_own()
+    }
+
+    /// Queues a whole answer with content that others have, too.
+    #[inline(always)]
+    pub(super) fn deliver_shared(
+        &mut self,
+        (head, lines): (&ResponseHead, Lines),
+        body: &SharedBytes,
+        persistence: Persistence,
+    ) {
+        match body.len() {
+            0..COPIED => self.deliver((head, lines), body, persistence),
+            _ => self.deliver_uncopied((head, lines), body, persistence),
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_uncopied(
+        &mut self,
+        (head, lines): (&ResponseHead, Lines),
+        body: &SharedBytes,
+        persistence: Persistence,
+    ) {
+        let length = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
+        self.queue_head((head, lines), length, persistence);
+        let downstream = &mut *self.downstream;
+        if downstream.wants_content(head.status) {
+            let (all, part) = body.place();
+            downstream.sender.push_shared(downstream.channel, all, part);
+        }
+        downstream.sender.finish(None);
+    }
+
+    fn queue_head(
+        &mut self,
+        (head, lines): (&ResponseHead, Lines),
+        length: BodyLength,
+        persistence: Persistence,
+    ) {
         self.status = head.status;
         let downstream = &mut *self.downstream;
         self.worker.with_date(|date| {
-            let framing = downstream.framing(length, persistence, Some(date));
+            let framing = downstream.framing(length, persistence, Some(date)).with_lines(lines);
             downstream.send_head(head, &framing);
         });
     }

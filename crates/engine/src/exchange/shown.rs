@@ -2,9 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use sluice_filter::{Behind, Body, Pipeline, Reply, ResponseContext, Source, Whole};
+use sluice_filter::{Behind, Body, Pipeline, Ready, Reply, ResponseContext, Source, Whole};
 use sluice_message::{
-    BodyLength, Fault, FaultKind, FieldId, GrpcStatus, Persistence, ResponseHead, Span,
+    BodyLength, Fault, FaultKind, FieldId, GrpcStatus, Lines, Method, Persistence, ResponseHead,
+    Span,
 };
 
 use super::call::refuse_with;
@@ -24,6 +25,26 @@ pub(crate) struct Substitute {
 }
 
 impl<'e> Exchange<'e, '_> {
+    /// Gives an answer that is ready, as it is where nobody wants to change it.
+    #[inline]
+    pub(super) fn give_ready(
+        &mut self,
+        filters: &'e RouteFilters,
+        ready: Ready,
+    ) -> Result<Queued, Fault> {
+        // What waits for an answer in a form of its own is no request that many make.
+        if filters.chain.sees_own_answers() || self.request.method == Method::Post {
+            return self.give(ready.into());
+        }
+        let persistence = self.persistence_after_content();
+        let Ready { head, body } = ready;
+        if self.takes_at_once(&body) {
+            self.deliver_shared((&head, head.known()), &body, persistence);
+            return Ok(Queued::Whole(persistence));
+        }
+        Ok(self.begin_reply(&head, (Body::Shared(body), Shape::Kept), persistence))
+    }
+
     /// Gives an answer of a filter.
     pub(super) fn give(&mut self, reply: Reply) -> Result<Queued, Fault> {
         let persistence = self.persistence_after_content();
@@ -74,7 +95,7 @@ impl<'e> Exchange<'e, '_> {
         persistence: Persistence,
     ) -> Queued {
         if !filters.chain.sees_responses() {
-            self.deliver(head, body, persistence);
+            self.deliver((head, Lines::Unknown), body, persistence);
             return Queued::Whole(persistence);
         }
         let mut own = std::mem::take(&mut self.stand.head);
@@ -84,7 +105,7 @@ impl<'e> Exchange<'e, '_> {
         let shown = self.show_or_fail(filters, &mut own, (source, Whole::Bytes(body)));
         let queued = match shown {
             (None, Shape::Kept) => {
-                self.deliver(&own, body, persistence);
+                self.deliver((&own, Lines::Unknown), body, persistence);
                 Queued::Whole(persistence)
             }
             (None, shape) => self.begin_reply(&own, (body.to_vec().into(), shape), persistence),

@@ -1,8 +1,8 @@
 //! From heads to bytes: lines as they stand in runs as long as possible, framing made anew.
 
 use sluice_message::{
-    BodyLength, Expectation, Field, FieldId, Fields, Method, Persistence, RequestHead,
-    ResponseHead, Span, Version,
+    BodyLength, Expectation, Field, FieldId, Fields, Lines as Known, Method, Persistence,
+    RequestHead, ResponseHead, Span, Version,
 };
 
 use super::number::{write_decimal, write_hex};
@@ -57,6 +57,18 @@ pub struct ResponseFraming<'a> {
     pub upgrade: Upgrade,
     /// Value of the `Strict-Transport-Security` line, sent if the head has none and is not interim.
     pub strict_transport: Option<&'static str>,
+    /// What is known of the lines of the head.
+    pub lines: Known,
+}
+
+impl ResponseFraming<'_> {
+    /// The same for a head of whose lines this is known.
+    #[must_use]
+    #[inline]
+    pub const fn with_lines(mut self, lines: Known) -> Self {
+        self.lines = lines;
+        self
+    }
 }
 
 /// Appends a request head as it goes upstream, always HTTP/1.1.
@@ -113,16 +125,23 @@ pub fn encode_response(out: &mut Vec<u8>, head: &ResponseHead, framing: &Respons
     let mut date = framing.date.filter(|_| !interim);
     let mut lines = Lines::new(out, fields);
     lines.status_line(head);
-    lines.keep_all(|line| match line.id {
-        FieldId::Other => true,
-        FieldId::Date => {
+    match framing.lines {
+        Known::Unknown => lines.keep_all(|line| match line.id {
+            FieldId::Other => true,
+            FieldId::Date => {
+                date = None;
+                true
+            }
+            FieldId::ContentLength => content == Content::AsInHead,
+            FieldId::Upgrade => framing.upgrade == Upgrade::Yes,
+            id => !id.is_hop_by_hop(),
+        }),
+        Known::Plain => lines.out.extend_from_slice(fields.bytes()),
+        Known::Dated => {
             date = None;
-            true
+            lines.out.extend_from_slice(fields.bytes());
         }
-        FieldId::ContentLength => content == Content::AsInHead,
-        FieldId::Upgrade => framing.upgrade == Upgrade::Yes,
-        id => !id.is_hop_by_hop(),
-    });
+    }
     if let Some(date) = date {
         write_line(out, b"date: ", date);
     }

@@ -1,30 +1,53 @@
 //! Numbers as they stand in heads and chunk sizes.
 
+/// The numbers below a hundred, with two digits each.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let (mut rest, mut tens, mut ones) = (pairs.as_mut_slice(), b'0', b'0');
+    while let Some((pair, others)) = rest.split_first_mut() {
+        *pair = [tens, ones];
+        (tens, ones) = if ones == b'9' { (tens + 1, b'0') } else { (tens, ones + 1) };
+        rest = others;
+    }
+    pairs
+};
+
 /// Appends `value` in decimal digits, and `end`.
 #[inline]
-pub(super) fn write_decimal(out: &mut Vec<u8>, value: u64, end: [u8; 2]) {
-    write_digits::<10>(out, value, end);
-}
-
-/// Appends `value` in lower-case hexadecimal digits (RFC 9112, 7.1), and `end`.
-#[inline]
-pub(super) fn write_hex(out: &mut Vec<u8>, value: u64, end: [u8; 2]) {
-    write_digits::<16>(out, value, end);
-}
-
-/// One copy for digits and end: it costs more than making them.
-#[inline(always)]
-fn write_digits<const BASE: u64>(out: &mut Vec<u8>, mut value: u64, end: [u8; 2]) {
-    // 20 digits: u64::MAX in decimal.
+pub(super) fn write_decimal(out: &mut Vec<u8>, mut value: u64, end: [u8; 2]) {
+    // 20 digits: u64::MAX.
     let mut text = [0_u8; 22];
     let mut start = 20;
     if let Some((digits, rest)) = text.split_last_chunk_mut() {
         *rest = end;
+        for slot in digits.rchunks_exact_mut(2) {
+            let pair = usize::try_from(value % 100).ok().and_then(|number| PAIRS.get(number));
+            let pair = pair.unwrap_or(&[b'0'; 2]);
+            slot.copy_from_slice(pair);
+            start -= 2;
+            value /= 100;
+            if value == 0 {
+                start += usize::from(pair.starts_with(b"0"));
+                break;
+            }
+        }
+    }
+    out.extend_from_slice(text.get(start..).unwrap_or_default());
+}
+
+/// Appends `value` in lower-case hexadecimal digits (RFC 9112, 7.1), and `end`.
+#[inline]
+pub(super) fn write_hex(out: &mut Vec<u8>, mut value: u64, end: [u8; 2]) {
+    // One copy for digits and end: it costs more than making them.
+    let mut text = [0_u8; 18];
+    let mut start = 16;
+    if let Some((digits, rest)) = text.split_last_chunk_mut() {
+        *rest = end;
         for slot in digits.iter_mut().rev() {
-            let digit = u8::try_from(value % BASE).unwrap_or(0);
+            let digit = u8::try_from(value % 16).unwrap_or(0);
             *slot = if digit < 10 { b'0' + digit } else { b'a' - 10 + digit };
             start -= 1;
-            value /= BASE;
+            value /= 16;
             if value == 0 {
                 break;
             }
@@ -53,7 +76,8 @@ mod tests {
 
     #[test]
     fn numbers_are_written_and_read_back() {
-        for value in [0, 1, 9, 10, 13, 15, 16, 255, 65535, 1 << 32, u64::MAX - 1, u64::MAX] {
+        let large = [12_345, 65_535, 100_000, 1 << 32, u64::MAX - 1, u64::MAX];
+        for value in (0..=1010).chain(large) {
             let (mut decimal, mut hex) = (Vec::new(), Vec::new());
             write_decimal(&mut decimal, value, *b"ab");
             write_hex(&mut hex, value, *b"\r\n");

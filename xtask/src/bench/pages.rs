@@ -1,0 +1,350 @@
+//! `cargo xtask bench pages`: files, compression and caches, Sluice beside nginx and Varnish.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::load::{Run, Shape};
+use super::measure::{Paired, Spread, turns};
+use super::options::{Defaults, Options};
+use super::peers::{Bench, HUGE, Page, Peer, Role};
+use super::report::{self, Row, Side};
+use super::server::{Server, Under};
+use super::{load_cpu, origin, raise_descriptor_limit, shown};
+
+const USAGE: &str = "\
+usage: cargo xtask bench pages [OPTION ...]
+  --only LIST      of hits, packed, file, large, workers (comma-separated)
+  --rounds N       rounds of each server, in turn (7)
+  --seconds N      seconds of each run of wrk (2)
+  --passes N       times that the file of a GiB is sent in each round (2)
+  --sluice FILE    the program (target/release/sluice)
+  --no-write       leave bench/RESULTS.md alone
+";
+
+/// The title of the section this writes.
+const TITLE: &str = "Files, compression and caches";
+
+const DEFAULTS: Defaults =
+    Defaults { usage: USAGE, rounds: 7, seconds: 2, own: ("--passes", 2, 1) };
+
+/// Requests per CPU second of a compressed hit against a plain one, at least.
+const PACKED: f64 = 0.9;
+/// The same against compressing each time, at least.
+const ANEW: f64 = 10.0;
+/// CPU time of a file against nginx, at most.
+const FILE: f64 = 0.95;
+/// How far the CPU time of two workers may be from that of one.
+const WORKERS: f64 = 1.05;
+/// MiB that a server may grow by while it sends a GiB.
+const FLAT: f64 = 8.0;
+
+const GZIP: &str = "accept-encoding: gzip";
+const CODINGS: [(&str, &str); 3] =
+    [("gzip", GZIP), ("br", "accept-encoding: br"), ("zstd", "accept-encoding: zstd")];
+
+type Part = fn(&Bench, &Options) -> Result<Vec<Row>, String>;
+
+/// Runs the measurements, prints the table and writes its section.
+pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), String> {
+    let options = Options::parse(&DEFAULTS, sluice, arguments)?;
+    let mut bench = Bench::new(root, options.sluice.clone())?;
+    bench.peers = Peer::PAGES.into_iter().filter(|it| bench.version(*it).is_some()).collect();
+    bench.missing = Peer::PAGES
+        .iter()
+        .filter(|peer| !bench.peers.contains(peer))
+        .map(|peer| format!("{} is not there and was left out", peer.name()))
+        .collect();
+    raise_descriptor_limit();
+    let mut rows = Vec::new();
+    let parts: [(&str, Part); 5] = [
+        ("hits", hits),
+        ("packed", packed),
+        ("file", file),
+        ("large", large),
+        ("workers", workers),
+    ];
+    for (name, part) in parts.into_iter().filter(|(name, _)| options.wants(name)) {
+        eprintln!("{name} ...");
+        match part(&bench, &options) {
+            Ok(measured) => rows.extend(measured),
+            Err(why) => {
+                eprintln!("{name}: {why}");
+                bench.missing.push(format!("{name}: {}", why.lines().next().unwrap_or_default()));
+            }
+        }
+    }
+    let table = report::columns(&rows, &["Sluice", "nginx", "Varnish"]);
+    print!("{table}");
+    bench.missing.iter().for_each(|line| println!("left out: {line}"));
+    if options.write {
+        let mut text = format!("Written by `cargo xtask bench pages`.\n\n{table}");
+        text.push_str(&report::list("How it was measured:", &how(&options)));
+        text.push_str(&report::list("Left out:", &bench.missing));
+        text.push_str(&report::list("Where:", &report::environment(&bench, Side::Server)));
+        report::write_section(root, TITLE, &text)?;
+    }
+    Ok(())
+}
+
+fn how(options: &Options) -> Vec<String> {
+    let Options { rounds, seconds, own: passes, .. } = options;
+    vec![
+        format!("wrk: {rounds} rounds of {seconds} s, 100 connections, servers in turn; ratios of the same round, medians, spread in brackets; server on one CPU, load and origin on another"),
+        "every server with one worker (Varnish has threads), access log off, kept-alive connections; Sluice with metrics on".to_owned(),
+        "nginx: proxy_cache with open_file_cache and sendfile; Varnish: malloc storage, which keeps what it has compressed with gzip".to_owned(),
+        "answers differ in their heads: Sluice says Age and Cache-Status, Varnish Age, Via and X-Varnish, nginx neither".to_owned(),
+        "24 KB page: list.json of the suite pingap; Sluice keeps what compress (level 9) makes of it; nginx keeps it and compresses each answer (gzip, level 9)".to_owned(),
+        format!("a GiB: curl on another CPU, {passes} times in each round, all of it in the page cache before; growth of the peak resident size from before the first to after the last"),
+        "two workers against one: neither servers nor wrk bound to a CPU".to_owned(),
+    ]
+}
+
+fn page(origin: &Server, path: &'static str, header: Option<&'static str>) -> Role {
+    Role::Page(Page { origin: origin.port, path, header, workers: 1 })
+}
+
+fn place(peer: Peer) -> usize {
+    Peer::PAGES.iter().position(|known| *known == peer).unwrap_or_default()
+}
+
+fn put(row: &mut Row, peer: Peer, figure: Option<Spread>) {
+    row.figures[place(peer)] = figure.map_or("-".to_owned(), shown);
+}
+
+fn start_origin(bench: &Bench) -> Result<Server, String> {
+    origin(bench, load_cpu().map_or(Under::Nothing, Under::Cpu))
+}
+
+fn shape(options: &Options) -> Shape<'static> {
+    Shape { seconds: options.seconds, cpu: load_cpu(), script: None }
+}
+
+/// CPU time of hits beside nginx and Varnish.
+fn hits(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
+    let origin = start_origin(bench)?;
+    let mut rows = Vec::new();
+    for (what, path) in
+        [("13 bytes", "/kept/tiny.txt"), ("4 KiB", "/kept/small.txt"), ("24 KB", "/kept/list.json")]
+    {
+        rows.extend(beside(bench, options, (&format!("hit, {what}"), page(&origin, path, None)))?);
+    }
+    Ok(rows)
+}
+
+/// CPU time of one kind of request, of all servers; ours is to be ahead of each.
+fn beside(
+    bench: &Bench,
+    options: &Options,
+    (what, role): (&str, Role),
+) -> Result<Vec<Row>, String> {
+    let entrants: Vec<_> = bench.peers.iter().map(|peer| (*peer, role)).collect();
+    let runs = turns(bench, &entrants, options.rounds, shape(options))?;
+    let mut ratio =
+        Row::new(&format!("CPU time per request against nginx, {what}"), "ahead of all");
+    let mut micros = Row::new(&format!("CPU time per request in µs, {what}"), "");
+    let nginx = bench.peers.iter().position(|peer| *peer == Peer::Nginx);
+    for (at, peer) in bench.peers.iter().enumerate() {
+        let against = nginx.and_then(|nginx| runs.ratio(at, nginx, Run::micros));
+        put(&mut ratio, *peer, against);
+        put(&mut micros, *peer, runs.of(at, Run::micros));
+    }
+    // Ours is the first.
+    let mut others = 1..bench.peers.len();
+    let ahead = |at| runs.ratio(0, at, Run::micros).is_some_and(|it| it.median < 1.0);
+    ratio.reached = Some(others.all(ahead));
+    Ok(vec![ratio, micros])
+}
+
+fn per_cpu_second(run: &Run) -> f64 {
+    run.answers / run.cpu
+}
+
+/// Hits of compressed answers against plain ones, and against compressing each time.
+fn packed(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
+    let origin = start_origin(bench)?;
+    let mut entrants = vec![(Peer::Sluice, page(&origin, "/kept/list.json", None))];
+    let packed = |header| page(&origin, "/packed/list.json", Some(header));
+    entrants.extend(CODINGS.iter().map(|(_, header)| (Peer::Sluice, packed(header))));
+    let others = [Peer::Nginx, Peer::Varnish].into_iter().filter(|it| bench.peers.contains(it));
+    entrants.extend(others.map(|peer| (peer, packed(GZIP))));
+    let runs = turns(bench, &entrants, options.rounds, shape(options))?;
+    let of = |peer| entrants.iter().rposition(|(one, _)| *one == peer);
+    let mut rows = Vec::new();
+    for (at, (coding, _)) in (1..).zip(CODINGS) {
+        let what = format!("24 KB page kept with {coding} 9: requests per CPU second");
+        let mut row =
+            Row::new(&format!("{what} against the plain hit"), &format!("at least {PACKED}"));
+        let against = runs.ratio(at, 0, per_cpu_second);
+        put(&mut row, Peer::Sluice, against);
+        row.reached = against.map(|it| it.median >= PACKED);
+        rows.push(row);
+        let Some(nginx) = of(Peer::Nginx) else { continue };
+        let mut row = Row::new(
+            &format!("{what} against nginx with gzip 9 each time"),
+            &format!("at least {ANEW}"),
+        );
+        let against = runs.ratio(at, nginx, per_cpu_second);
+        put(&mut row, Peer::Sluice, against);
+        row.reached = against.map(|it| it.median >= ANEW);
+        put(&mut row, Peer::Nginx, runs.ratio(nginx, nginx, per_cpu_second));
+        if let Some(varnish) = of(Peer::Varnish).filter(|_| coding == "gzip") {
+            put(&mut row, Peer::Varnish, runs.ratio(varnish, nginx, per_cpu_second));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// A small file beside nginx.
+fn file(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
+    let origin = start_origin(bench)?;
+    let role = page(&origin, "/files/page.html", None);
+    let runs =
+        turns(bench, &[(Peer::Sluice, role), (Peer::Nginx, role)], options.rounds, shape(options))?;
+    let what = "file of 8 KiB";
+    let mut ratio = Row::new(
+        &format!("CPU time per request against nginx, {what}"),
+        &format!("at most {FILE}"),
+    );
+    let mut micros = Row::new(&format!("CPU time per request in µs, {what}"), "");
+    for (at, peer) in [Peer::Sluice, Peer::Nginx].into_iter().enumerate() {
+        put(&mut ratio, peer, runs.ratio(at, 1, Run::micros));
+        put(&mut micros, peer, runs.of(at, Run::micros));
+    }
+    ratio.reached = runs.ratio(0, 1, Run::micros).map(|it| it.median <= FILE);
+    Ok(vec![ratio, micros])
+}
+
+/// What sending a GiB came to.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// GiB per second by the clock.
+    rate: f64,
+    /// CPU seconds of the server for each.
+    cpu: f64,
+}
+
+/// A file that no memory of a server holds, beside nginx.
+fn large(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
+    let origin = start_origin(bench)?;
+    let role = page(&origin, "/files/huge.bin", None);
+    let peers = [Peer::Sluice, Peer::Nginx];
+    let mut servers = Vec::new();
+    for peer in peers {
+        let under = load_cpu().map_or(Under::Nothing, |_| Under::Cpu(0));
+        servers.push(Server::start(bench, peer, role, under)?);
+    }
+    let mut before = Vec::new();
+    for server in &servers {
+        before.push(server.peak()?);
+        // All of it is in the page cache from now on.
+        send(server, 1)?;
+    }
+    let mut rows = Vec::new();
+    for _ in 0..options.rounds {
+        let row: Result<Vec<Sent>, String> =
+            servers.iter().map(|server| send(server, options.own)).collect();
+        rows.push(row?);
+    }
+    let runs = Paired(rows);
+    let mut rate = Row::new("file of 1 GiB: GiB per second against nginx", "at least 1");
+    let mut absolute = Row::new("file of 1 GiB: GiB per second", "");
+    let mut cpu = Row::new("file of 1 GiB: CPU seconds against nginx", "");
+    let limit = format!("at most {FLAT}");
+    let mut memory = Row::new("file of 1 GiB: growth of the server in MiB", &limit);
+    for (at, peer) in peers.into_iter().enumerate() {
+        put(&mut rate, peer, runs.ratio(at, 1, |sent| sent.rate));
+        put(&mut absolute, peer, runs.of(at, |sent| sent.rate));
+        put(&mut cpu, peer, runs.ratio(at, 1, |sent| sent.cpu));
+        let growth = (servers[at].peak()? - before[at]) / 1024.0;
+        memory.figures[place(peer)] = format!("{growth:.1}");
+        if peer == Peer::Sluice {
+            memory.reached = Some(growth <= FLAT);
+        }
+    }
+    rate.reached = runs.ratio(0, 1, |sent| sent.rate).map(|it| it.median >= 1.0);
+    Ok(vec![rate, absolute, cpu, memory])
+}
+
+/// Has the large file sent so many times.
+fn send(server: &Server, passes: usize) -> Result<Sent, String> {
+    let mut words: Vec<String> = Vec::new();
+    if let Some(cpu) = load_cpu() {
+        words.extend(["taskset".into(), "-c".into(), cpu.to_string()]);
+    }
+    let line = "%{size_download} %{time_total}\n";
+    words.extend(["curl", "-sS", "--fail", "-w", line].map(String::from));
+    for _ in 0..passes {
+        words.extend([server.url(), "-o".to_owned(), "/dev/null".to_owned()]);
+    }
+    let before = server.cpu_seconds()?;
+    let output = Command::new(&words[0])
+        .args(&words[1..])
+        .output()
+        .map_err(|e| format!("{}: {e}", words.join(" ")))?;
+    let cpu = server.cpu_seconds()? - before;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let seconds = whole_transfers(&text, passes)
+        .ok_or_else(|| format!("{text}{}", String::from_utf8_lossy(&output.stderr)))?;
+    Ok(Sent { rate: passes as f64 / seconds, cpu: cpu / passes as f64 })
+}
+
+/// The seconds of so many transfers; `None` unless all of them were whole.
+fn whole_transfers(text: &str, passes: usize) -> Option<f64> {
+    let mut seconds = Vec::new();
+    for line in text.lines() {
+        let (size, time) = line.split_once(' ')?;
+        if size.parse() != Ok(HUGE) {
+            return None;
+        }
+        seconds.push(time.parse::<f64>().ok()?);
+    }
+    (seconds.len() == passes).then(|| seconds.iter().sum())
+}
+
+/// Two workers against one.
+fn workers(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
+    let origin = origin(bench, Under::Nothing)?;
+    let mut rows = Vec::new();
+    for (what, path, header) in [
+        ("direct answer", "/ping", None),
+        ("proxied", "/passed/tiny.txt", None),
+        ("file of 8 KiB", "/files/page.html", None),
+        ("hit, 24 KB", "/kept/list.json", None),
+        ("compressed hit", "/packed/list.json", Some(GZIP)),
+    ] {
+        let role = |workers| Role::Page(Page { origin: origin.port, path, header, workers });
+        let entrants = [(Peer::Sluice, role(2)), (Peer::Sluice, role(1))];
+        let shape = Shape { seconds: options.seconds, cpu: None, script: None };
+        let runs = turns(bench, &entrants, options.rounds, shape)?;
+        let cpu = runs.ratio(0, 1, Run::micros);
+        let rate = runs.ratio(0, 1, |run| run.answers);
+        let what = format!("two workers against one, {what}");
+        let mut row = Row::new(
+            &format!("{what}: CPU time per request"),
+            &format!("at most {WORKERS}, or twice the requests"),
+        );
+        put(&mut row, Peer::Sluice, cpu);
+        let reached = |cpu: Spread, rate: Spread| cpu.median <= WORKERS || rate.median >= 1.9;
+        row.reached = cpu.zip(rate).map(|(cpu, rate)| reached(cpu, rate));
+        rows.push(row);
+        let mut row = Row::new(&format!("{what}: requests per second"), "");
+        put(&mut row, Peer::Sluice, rate);
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HUGE, whole_transfers};
+
+    #[test]
+    fn half_a_file_is_no_measurement() {
+        let line = format!("{HUGE} 0.5\n");
+        assert_eq!(whole_transfers(&line.repeat(2), 2), Some(1.0));
+        assert_eq!(whole_transfers(&line, 2), None);
+        assert_eq!(whole_transfers("17 0.5\n", 1), None);
+        assert_eq!(whole_transfers("", 0), Some(0.0));
+    }
+}
