@@ -126,6 +126,34 @@ fn the_example_of_the_page_does_what_it_says() {
 }
 
 #[test]
+fn encoded_forms_that_are_older_are_not_used() {
+    let site = Site::new("older");
+    for name in ["new.js", "new.js.br", "old.js", "old.js.br", "old.js.gz"] {
+        site.put(name, name);
+    }
+    let set = |name: &str, second: u64| {
+        let file = std::fs::File::options().write(true).open(site.root().join(name)).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(second)).unwrap();
+    };
+    for (name, second) in [("new.js", 1000), ("new.js.br", 1000), ("old.js", 1000)] {
+        set(name, second);
+    }
+    set("old.js.br", 999);
+    set("old.js.gz", 1001);
+    let gateway = site.serve("precompressed = [\"br\", \"gzip\"]");
+    for (path, accept, expected) in [
+        ("/new.js", "br", "new.js.br"),
+        ("/old.js", "br", "old.js"),
+        ("/old.js", "br, gzip", "old.js.gz"),
+    ] {
+        let accept = format!("accept-encoding: {accept}");
+        let reply = both(&gateway, path, &["-H", &accept]);
+        assert_eq!((reply.content.as_str(), reply.value("vary")), (expected, "accept-encoding"));
+    }
+    gateway.stop();
+}
+
+#[test]
 fn heads_say_what_gets_would() {
     let site = Site::new("heads");
     site.put("a.txt", content(100));

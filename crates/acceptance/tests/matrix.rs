@@ -9,6 +9,8 @@
 
 #[path = "matrix/chain.rs"]
 mod chain;
+#[path = "matrix/content.rs"]
+mod content;
 
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,6 +52,9 @@ const FEATURES: &[(&str, Feature)] = &[
     ("metrics", metrics),
     ("events", events),
     ("tunnels", tunnels),
+    ("files", content::files),
+    ("compressed answers", content::compressed),
+    ("kept answers", content::cached),
 ];
 
 /// All features over these legs to clients, and each there is to origins.

@@ -111,11 +111,19 @@ fn choose(
 ) -> Result<Outcome, Need> {
     for place in &asked.encodings {
         let opened = need(Key::Encoded(path.to_vec(), *place), asked, look)?;
-        if matches!(&*opened, Opened::File(_)) {
+        if is_form_of(&opened, &plain) {
             return Ok(Outcome::File(opened));
         }
     }
     Ok(Outcome::File(plain))
+}
+
+/// Whether an encoded form stands for this file: one that is older was made of what the file was before.
+fn is_form_of(form: &Opened, plain: &Opened) -> bool {
+    match (form, plain) {
+        (Opened::File(form), Opened::File(plain)) => form.looks.modified >= plain.looks.modified,
+        _ => false,
+    }
 }
 
 /// What the name stands for; whoever has to look for it looks for its encoded forms as well.

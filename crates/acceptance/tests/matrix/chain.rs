@@ -150,6 +150,7 @@ fn origin(name: &'static str, gates: &Gates) -> Origin {
             "known" => exchange.write("HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\n\r\n"),
             "fields" => exchange.answer(200, FIELDS, "fields"),
             "large" => exchange.answer(200, &[], &*large),
+            "page" => exchange.answer(200, PAGE, &large[..100_000]),
             "chunks" => chunks(exchange, &large),
             "trailers" => behaviour::chunked(&["one", "two"], &["X-Sum: 6"])(exchange),
             "hints" => behaviour::interim(&[103], &["Link: </a>"])(exchange),
@@ -169,6 +170,8 @@ fn origin(name: &'static str, gates: &Gates) -> Origin {
         }
     })
 }
+
+const PAGE: &[&str] = &["Content-Type: text/plain", "Cache-Control: max-age=600", "ETag: \"p\""];
 
 const FIELDS: &[&str] = &[
     "Connection: X-Hop",
@@ -274,6 +277,25 @@ filters = [
     { headers = { response = { set = { x-filtered = "{response.status}" } }, trailers = { set = { x-late = "yes" } } } },
     { body_replace = { types = ["text/*"], rules = [{ text = "hello", with = "goodbye" }] } },
 ]
+
+[[route]]
+path = "/kept/*"
+proxy = "one"
+filters = [{ cache = {} }]
+
+[[route]]
+path = "/smaller/*"
+proxy = "one"
+filters = [{ compress = {} }]
+
+[[route]]
+path = "/packed/*"
+proxy = "one"
+filters = [{ cache = {} }, { compress = {} }]
+
+[[route]]
+path = "/site/*"
+files = { root = "@SITE@", strip_prefix = "/site" }
 
 [[route]]
 path = "/own/hello"
@@ -409,6 +431,13 @@ impl Chain {
         format!("@{}", path.display())
     }
 
+    /// A file below `/site/`.
+    pub(crate) fn file_of_site(&self, path: &str, content: &[u8]) {
+        let path = self.folder.path().join("site").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
     /// What curl saw. Whatever the answer is, it came in the version that was asked for.
     pub(crate) fn reply(&self, done: Output) -> Reply {
         let text = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -487,7 +516,9 @@ fn near(down: Leg, up: Leg, folder: &Scratch, servers: &[String; 2]) -> String {
             );
         }
     }
-    text + ROUTES
+    let site = folder.path().join("site");
+    std::fs::create_dir_all(&site).unwrap();
+    text + &ROUTES.replace("@SITE@", &site.display().to_string())
 }
 
 /// What curl saw of one or more answers.
