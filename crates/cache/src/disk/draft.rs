@@ -312,13 +312,13 @@ impl Work {
             (self.about.vary.clone(), self.about.tags.clone()),
             (self.number, bytes),
         ));
-        locked(&disk.pending).push(Arc::clone(&slip));
+        locked(&disk.pending).insert(self.number, Arc::clone(&slip));
         // Purges before this moment were told to the one who watches, those after it are told to the slip.
         if self.watching.is_void() {
             slip.leave();
         }
         let published = self.publish_as(&slip, (&file, &written), place);
-        locked(&disk.pending).retain(|one| !Arc::ptr_eq(one, &slip));
+        locked(&disk.pending).remove(&self.number);
         if published? {
             // It is the index that gives the bytes back from now on.
             (written.reserved, written.file) = (0, None);
@@ -343,10 +343,9 @@ impl Work {
     }
 
     fn fail(&self, error: Option<io::Error>, place: &dyn Place) {
-        let wanted = locked(&self.written).reserved;
         self.undo(place);
         if let Some(error) = error {
-            self.tier.disk.fail(&error, wanted);
+            self.tier.disk.fail(&error);
         }
     }
 

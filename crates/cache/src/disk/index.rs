@@ -20,7 +20,7 @@ const VARIANTS: usize = 64;
 const OFTEN: u8 = 3;
 
 /// The number of a file. What was written later has a higher one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Number {
     /// Whether this process has written it; what it found is older, whatever clocks say.
     pub(super) own: bool,

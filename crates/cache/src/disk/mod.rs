@@ -12,6 +12,7 @@ mod scan;
 mod tests;
 mod trouble;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,7 @@ pub(crate) struct Disk {
     /// What was purged before all files were known.
     purges: Mutex<Option<Vec<Purged>>>,
     /// What is being written.
-    pending: Mutex<Vec<Arc<Slip>>>,
+    pending: Mutex<HashMap<Number, Arc<Slip>>>,
     /// Bytes of it.
     queued: AtomicUsize,
     /// Files that are to be taken off the disk, and the bytes they take.
@@ -263,14 +264,13 @@ impl Disk {
     }
 
     /// Something failed for this reason. Nothing is written for a while.
-    fn fail(&self, error: &std::io::Error, wanted: u64) {
+    fn fail(&self, error: &std::io::Error) {
         let trouble = Trouble::of(error);
         let order = Ordering::Relaxed;
         let pause = if trouble == Trouble::NoSpace {
             // What is there fits; a little less, so that what comes next has room.
             let used = self.used.load(order);
-            let left = used.saturating_sub(wanted.max(used / 16));
-            self.limit.fetch_min(left, order);
+            self.limit.fetch_min(used - used / 16, order);
             SHORT_PAUSE
         } else {
             PAUSE

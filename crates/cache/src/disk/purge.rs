@@ -59,7 +59,7 @@ impl Tier {
             let (zone, target) = (Arc::clone(&self.zone), Named::of(target));
             purges.push(Purged { zone, target, thoroughness });
         }
-        for slip in locked(&disk.pending).iter().filter(|slip| wanted(slip)) {
+        for slip in locked(&disk.pending).values().filter(|slip| wanted(slip)) {
             match thoroughness {
                 Thoroughness::Hard => slip.leave(),
                 Thoroughness::Soft => slip.spoil(),
@@ -91,7 +91,7 @@ impl Tier {
                 && slip.zone == self.zone
                 && slip.vary == entry.about.vary
         };
-        pending.iter().filter(same).for_each(|slip| slip.leave());
+        pending.values().filter(same).for_each(|slip| slip.leave());
         drop(pending);
         if let Some(slip) = self.same(&entry.identity, entry) {
             disk.purge(&[slip], Thoroughness::Hard);
@@ -140,7 +140,7 @@ impl Disk {
             && let Ok(file) = place.reopen(&slip.number.to_string())
             && let Err(error) = place.write(&file, &[SPOILED], MARK)
         {
-            self.fail(&error, 0);
+            self.fail(&error);
         }
         drop(head);
     }

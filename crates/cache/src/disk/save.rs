@@ -33,15 +33,14 @@ impl Tier {
     pub(crate) fn save(&self, entry: &Entry, (now, unix_ms): (u64, u64)) {
         let content = match &entry.body {
             Content::Memory(content) => content,
-            Content::File(_) => return self.rewrite(entry, (now, unix_ms)),
-            Content::Coming(_) => return,
+            Content::File(_) | Content::Coming(_) => return,
         };
         let disk = &self.disk;
         let length = u64::try_from(content.len()).unwrap_or(u64::MAX);
         if length > self.entry_limit || !disk.is_written_to(now) {
             return;
         }
-        let before = disk.queued.fetch_add(content.len(), Ordering::Relaxed);
+        let before = disk.queued.fetch_add(weight(content), Ordering::Relaxed);
         let came = born_ms(entry.about.born, now, unix_ms);
         let front = Front::new(&self.zone, &entry.identity, (&entry.about, came));
         let slip = Arc::new(Slip::new(
@@ -50,7 +49,7 @@ impl Tier {
             (entry.about.vary.clone(), entry.about.tags.clone()),
             (disk.next_number(), blocks(front.room().saturating_add(length))),
         ));
-        locked(&disk.pending).push(Arc::clone(&slip));
+        locked(&disk.pending).insert(slip.number, Arc::clone(&slip));
         let disk = Arc::clone(disk);
         let saving = Saving { disk, slip, front, content: content.clone() };
         if before > WAITING {
@@ -60,17 +59,24 @@ impl Tier {
     }
 
     /// Has the head of an answer written anew that its origin has confirmed. Its content stays.
-    fn rewrite(&self, entry: &Entry, (now, unix_ms): (u64, u64)) {
-        let Some(slip) = self.same(&entry.identity, entry) else { return };
+    pub(crate) fn confirm(&self, entry: &Entry, (now, unix_ms): (u64, u64)) {
+        let Some(slip) = self.same(&entry.identity, entry) else {
+            return self.save(entry, (now, unix_ms));
+        };
+        let spoiled = slip.is_spoiled();
         slip.restore();
+        let content = entry.body.clone();
         let came = born_ms(entry.about.born, now, unix_ms);
         let front = Front::new(&self.zone, &entry.identity, (&entry.about, came));
         self.disk.elsewhere(move |disk| {
             let guard = disk.place();
-            if let Some(place) = &*guard
-                && let Err(error) = rewrite(&slip, front, &**place)
-            {
-                disk.fail(&error, 0);
+            let Some(place) = &*guard else { return };
+            match rewrite(&slip, (front, &content), &**place) {
+                Ok(true) => {}
+                // It was about another one than the one that was confirmed.
+                Ok(false) if spoiled => slip.spoil(),
+                Ok(false) => {}
+                Err(error) => disk.fail(&error),
             }
         });
     }
@@ -108,7 +114,7 @@ impl Disk {
             return Ok(false);
         }
         let left = self.index.insert(slip);
-        pending.retain(|one| !Arc::ptr_eq(one, slip));
+        pending.remove(&slip.number);
         drop(pending);
         for one in &left {
             self.take_off(&one.number.to_string(), one.bytes, place);
@@ -134,7 +140,7 @@ impl Saving {
             Ok(false) => self.undo(&**place),
             Err(error) => {
                 self.undo(&**place);
-                disk.fail(&error, bytes);
+                disk.fail(&error);
             }
         }
     }
@@ -160,21 +166,41 @@ impl Saving {
 
 impl Drop for Saving {
     fn drop(&mut self) {
-        self.disk.queued.fetch_sub(self.content.len(), Ordering::Relaxed);
-        locked(&self.disk.pending).retain(|one| !Arc::ptr_eq(one, &self.slip));
+        self.disk.queued.fetch_sub(weight(&self.content), Ordering::Relaxed);
+        locked(&self.disk.pending).remove(&self.slip.number);
     }
 }
 
 /// Writes a head anew in the room there is. One that does not fit stays as it was: the answer is only confirmed
 /// once more after a restart. One that was written half, because the power failed, is found out by its checksum.
-fn rewrite(slip: &Slip, front: Front, place: &dyn Place) -> io::Result<()> {
+/// Yields whether the file has this content.
+fn rewrite(
+    slip: &Slip,
+    (front, content): (Front, &Content),
+    place: &dyn Place,
+) -> io::Result<bool> {
     let held = locked(&slip.head);
-    let Ok(file) = place.reopen(&slip.number.to_string()) else { return Ok(()) };
-    let Ok(before) = Head::read(&file) else { return Ok(()) };
+    let Ok(file) = place.reopen(&slip.number.to_string()) else { return Ok(false) };
+    let Ok(before) = Head::read(&file) else { return Ok(false) };
+    let same = match content {
+        Content::Memory(bytes) => {
+            before.content == Sized { length: content.length(), sum: sum(bytes) }
+        }
+        Content::File(part) => part.file.looks()?.identity == file.looks()?.identity,
+        Content::Coming(_) => false,
+    };
+    if !same {
+        return Ok(false);
+    }
     let mark = if slip.is_spoiled() { SPOILED } else { KEPT };
     if let Some(bytes) = front.bytes(before.content, mark, before.at) {
         place.write(&file, &bytes, 0)?;
     }
     drop(held);
-    Ok(())
+    Ok(true)
+}
+
+/// What content counts for among what waits to be written, with what is around it.
+fn weight(content: &[u8]) -> usize {
+    content.len() + 4096
 }

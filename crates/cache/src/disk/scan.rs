@@ -22,7 +22,7 @@ pub(super) fn scan(disk: &Weak<Disk>, place: &dyn Place) {
                     disk.meet((&folder, &name), place);
                 }
             }
-            Err(error) => disk.fail(&error, 0),
+            Err(error) => disk.fail(&error),
         }
     }
     let Some(disk) = disk.upgrade() else { return };

@@ -523,7 +523,17 @@ fn a_confirmed_answer_has_its_head_written_anew() {
     about.fields.push(b"x-new", b"line").unwrap();
     (about.born, about.terms.age) = (NOW, 0);
     let renewed = Entry::new(stale.identity.clone(), about, stale.body.clone());
-    tier.save(&renewed, (NOW, MS + 900_000));
+    // Another one than the one that lies there is none of its business.
+    let other =
+        Entry::new(stale.identity.clone(), renewed.about.clone(), vec![b'y'; 50 * KIB].into());
+    tier.confirm(&other, (NOW, MS + 900_000));
+    let slip = tier.find(&identity("http://a/1"), &fields(&[("accept-language", "de")])).unwrap();
+    until(|| slip.is_spoiled());
+    assert_eq!(
+        Head::read(&DiskFile::open(&path).unwrap()).unwrap().stored().fields.iter().count(),
+        4
+    );
+    tier.confirm(&renewed, (NOW, MS + 900_000));
     until(|| {
         Head::read(&DiskFile::open(&path).unwrap()).unwrap().stored().fields.iter().count() == 5
     });

@@ -125,7 +125,11 @@ impl Lead {
         let identity = self.filling.identity.clone();
         let Some(draft) = self.draft.take() else {
             let content = Content::from(self.filling.take());
-            drop(self.deliver(Entry::new(identity, about, content)));
+            let (store, void) = (Arc::clone(&self.store), self.filling.is_void());
+            let entry = self.put(Entry::new(identity, about, content), Outcome::Whole);
+            if !void {
+                store.save(&entry);
+            }
             return;
         };
         draft.finish(move |content| {
@@ -141,7 +145,7 @@ impl Lead {
         let (store, void) = (Arc::clone(&self.store), self.filling.is_void());
         let entry = self.put(entry, Outcome::Whole);
         if !void {
-            store.save(&entry);
+            store.confirm(&entry);
         }
         entry
     }

@@ -229,6 +229,13 @@ impl Store {
         *self.tier.write().unwrap_or_else(PoisonError::into_inner) = tier;
     }
 
+    /// Has an entry outlive the process whose content was known before.
+    fn confirm(&self, entry: &Entry) {
+        if let Some(tier) = self.tier() {
+            tier.confirm(entry, (now(), unix_ms()));
+        }
+    }
+
     /// Has an entry outlive the process.
     fn save(&self, entry: &Entry) {
         if let Some(tier) = self.tier() {
