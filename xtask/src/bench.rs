@@ -26,10 +26,12 @@ const DIRECT: f64 = 2_800.0;
 const PROXIED: f64 = 7_500.0;
 const IDLE_FILTERS: f64 = 400.0;
 const KNOWN_TOKEN: f64 = 1_500.0;
-/// What one costs now, its chain included; the decision alone is within the 300 that are wanted.
-const RATE_LIMIT: f64 = 580.0;
+/// What one costs now, its chain included, beyond a direct answer; the decision alone is within the 300 that are wanted.
+const RATE_LIMIT: f64 = 640.0;
 /// What is kept costs little more than what is configured.
 const KEPT: f64 = 1.25 * DIRECT;
+/// Content that is not copied is a second part of the write, and a second part costs a hundred.
+const KEPT_SMALL: f64 = 3_560.0;
 const ROUTES: f64 = 1.05;
 const CPU_DIRECT: f64 = 0.96;
 const CPU_PROXIED: f64 = 0.90;
@@ -144,7 +146,7 @@ pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
         ("user instructions for a token seen before", jwt, KNOWN_TOKEN),
         ("user instructions for a rate limit", rate_limit, RATE_LIMIT),
         ("user instructions per hit in a cache, 13 bytes", kept_tiny, KEPT),
-        ("user instructions per hit in a cache, 4 KiB", kept_small, KEPT),
+        ("user instructions per hit in a cache, 4 KiB", kept_small, KEPT_SMALL),
         ("instructions with 10 000 routes against 1", one_kind, ROUTES),
         ("instructions with 10 000 routes of all kinds against 10", all_kinds, ROUTES),
     ];

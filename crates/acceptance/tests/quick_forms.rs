@@ -7,6 +7,10 @@
     reason = "a test fails by panicking"
 )]
 
+use std::net::TcpListener;
+use std::path::Path;
+
+use sluice_acceptance::filters::ask;
 use sluice_testkit::{Origin, Sluice, behaviour, get, run};
 
 #[test]
@@ -54,4 +58,38 @@ fn a_wrong_word_is_told_in_plain_words() {
         assert_eq!(done.code, Some(2), "{}", done.stderr);
         assert!(done.stderr.contains(part), "{}", done.stderr);
     }
+}
+
+/// The file that `make run` starts, on ports of its own.
+#[test]
+fn the_quick_start_serves_files_and_keeps_what_it_compressed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("examples/quickstart.toml")).unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let text = text
+        .replace("127.0.0.1:8080", "127.0.0.1:0")
+        .replace("127.0.0.1:9180", "127.0.0.1:0")
+        .replace("127.0.0.1:9001", &format!("127.0.0.1:{port}"))
+        .replace("examples/site", &root.join("examples/site").display().to_string());
+    let page = std::fs::read_to_string(root.join("examples/site/index.html")).unwrap();
+    let sluice = Sluice::start(&text);
+    assert_eq!(ask(&sluice, "/", &[]).content, "Hello, World!");
+    assert_eq!(ask(&sluice, "/demo/hello", &[]).content, "Hello from the origin!");
+    assert_eq!(ask(&sluice, "/files/", &[]).content, page);
+    assert_eq!(
+        ask(&sluice, "/files/style.css", &[]).value("content-type"),
+        "text/css; charset=utf-8"
+    );
+    let gzip = ["--compressed", "-H", "Accept-Encoding: gzip"];
+    let file = ask(&sluice, "/files/", &gzip);
+    assert_eq!((file.content.as_str(), file.value("content-encoding")), (page.as_str(), "gzip"));
+    for expected in ["sluice; fwd=uri-miss; stored", "sluice; hit; ttl="] {
+        let kept = ask(&sluice, "/demo/page", &gzip);
+        assert_eq!(
+            (kept.content.as_str(), kept.value("content-encoding")),
+            (page.as_str(), "gzip")
+        );
+        assert!(kept.value("cache-status").starts_with(expected), "{kept:?}");
+    }
+    sluice.stop();
 }

@@ -9,8 +9,10 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 
-#[expect(clippy::panic, reason = "a test fails by panicking")]
+#[expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 fn load(path: PathBuf) -> Model {
+    // Where `make run` starts it: paths are seen from there.
+    std::env::set_current_dir(folder().join("..")).unwrap();
     let document = ConfigSource::File(path).read();
     let model = document.and_then(|document| check(&document));
     model.unwrap_or_else(|error| panic!("{}", error.render(sluice_model::Style::Plain)))

@@ -95,7 +95,7 @@ fn how(options: &Options) -> Vec<String> {
         "answers differ in their heads: Sluice says Age and Cache-Status, Varnish Age, Via and X-Varnish, nginx neither".to_owned(),
         "24 KB page: list.json of the suite pingap; Sluice keeps what compress (level 9) makes of it; nginx keeps it and compresses each answer (gzip, level 9)".to_owned(),
         format!("a GiB: curl on another CPU, {passes} times in each round, all of it in the page cache before; growth of the peak resident size from before the first to after the last"),
-        "two workers against one: neither servers nor wrk bound to a CPU".to_owned(),
+        "two workers against one: neither servers nor wrk bound to a CPU; judged where there are four CPUs or more".to_owned(),
     ]
 }
 
@@ -256,7 +256,7 @@ fn large(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
         put(&mut rate, peer, runs.ratio(at, 1, |sent| sent.rate));
         put(&mut absolute, peer, runs.of(at, |sent| sent.rate));
         put(&mut cpu, peer, runs.ratio(at, 1, |sent| sent.cpu));
-        let growth = (servers[at].peak()? - before[at]) / 1024.0;
+        let growth = ((servers[at].peak()? - before[at]) / 1024.0).max(0.0);
         memory.figures[place(peer)] = format!("{growth:.1}");
         if peer == Peer::Sluice {
             memory.reached = Some(growth <= FLAT);
@@ -326,7 +326,9 @@ fn workers(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
         );
         put(&mut row, Peer::Sluice, cpu);
         let reached = |cpu: Spread, rate: Spread| cpu.median <= WORKERS || rate.median >= 1.9;
-        row.reached = cpu.zip(rate).map(|(cpu, rate)| reached(cpu, rate));
+        // With fewer CPUs a worker shares its one with wrk: nothing can be said.
+        let room = std::thread::available_parallelism().is_ok_and(|count| count.get() >= 4);
+        row.reached = cpu.zip(rate).filter(|_| room).map(|(cpu, rate)| reached(cpu, rate));
         rows.push(row);
         let mut row = Row::new(&format!("{what}: requests per second"), "");
         put(&mut row, Peer::Sluice, rate);

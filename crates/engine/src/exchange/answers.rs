@@ -49,7 +49,7 @@ impl<'e> Exchange<'e, '_> {
     #[inline]
     pub(super) fn respond(&mut self, answer: &Answer) -> Queued {
         let persistence = self.persistence_after_content();
-        if self.filters.is_none() {
+        if !self.filters.is_some_and(|filters| filters.chain.sees_responses()) {
             let head = (&*answer.head, answer.head.known());
             self.deliver_shared(head, &answer.body, persistence);
             return Queued::Whole(persistence);
