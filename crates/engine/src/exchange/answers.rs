@@ -18,21 +18,21 @@ impl<'e> Exchange<'e, '_> {
         answer: impl FnOnce(&mut Self) -> Result<Queued, Fault>,
     ) -> Step<'e> {
         match answer(self) {
-            Ok(Queued::Whole(Persistence::KeepAlive)) if !self.request.has_content() => {
-                Step::Answered(After::Next)
+            Ok(Queued::Whole(persistence)) => {
+                self.after(persistence).map_or(Step::Content, Step::Answered)
             }
-            answered => self.leave_open(answered),
+            Ok(Queued::Begun(outflow)) => Step::Stream(outflow),
+            Err(fault) => Step::Stopped(fault.into()),
         }
     }
 
-    /// The connection is not to go on, or something is left to do before it may.
-    #[cold]
-    fn leave_open(&mut self, answered: Result<Queued, Fault>) -> Step<'e> {
-        match answered {
-            Ok(Queued::Whole(Persistence::Close)) => Step::Answered(self.end()),
-            Ok(Queued::Whole(Persistence::KeepAlive)) => Step::Content,
-            Ok(Queued::Begun(outflow)) => Step::Stream(outflow),
-            Err(fault) => Step::Stopped(fault.into()),
+    /// How a whole answer leaves the connection; `None` if the request's content is to be read before.
+    #[inline]
+    pub(super) fn after(&self, persistence: Persistence) -> Option<After> {
+        match persistence {
+            Persistence::Close => Some(self.end()),
+            Persistence::KeepAlive if self.request.has_content() => None,
+            Persistence::KeepAlive => Some(After::Next),
         }
     }
 
@@ -113,15 +113,6 @@ impl<'e> Exchange<'e, '_> {
             downstream.sender.push(body);
         }
         downstream.sender.finish(None);
-    }
-
-    /// What becomes of the connection after a whole answer that did not look at the request's content.
-    pub(super) async fn leave(&mut self, persistence: Persistence) -> After {
-        match persistence {
-            Persistence::Close => self.end(),
-            Persistence::KeepAlive if self.request.has_content() => self.skip_content().await,
-            Persistence::KeepAlive => After::Next,
-        }
     }
 
     /// Reads content that nobody asked for, so that the next request can be found.
@@ -206,7 +197,10 @@ impl<'e> Exchange<'e, '_> {
             None => self.refuse(stop.fault, persistence),
         };
         match told {
-            Ok(Queued::Whole(persistence)) => self.leave(persistence).await,
+            Ok(Queued::Whole(persistence)) => match self.after(persistence) {
+                Some(after) => after,
+                None => self.skip_content().await,
+            },
             Ok(Queued::Begun(outflow)) => match Box::pin(self.pour(outflow)).await {
                 Ok(after) => after,
                 Err(stop) => {

@@ -413,7 +413,10 @@ impl Exchange<'_, '_> {
         })
         .await;
         poured.map_err(|fault| self.overdue(Stop { fault, progress: AnswerProgress::Begun }))?;
-        Ok(self.leave(outflow.persistence).await)
+        Ok(match self.after(outflow.persistence) {
+            Some(after) => after,
+            None => self.skip_content().await,
+        })
     }
 }
 
