@@ -27,7 +27,7 @@ const PROXIED: f64 = 7_500.0;
 const IDLE_FILTERS: f64 = 400.0;
 const KNOWN_TOKEN: f64 = 1_500.0;
 /// What one costs now, its chain included, beyond a direct answer; the decision alone is within the 300 that are wanted.
-const RATE_LIMIT: f64 = 640.0;
+const RATE_LIMIT: f64 = 580.0;
 /// What is kept costs little more than what is configured.
 const KEPT: f64 = 1.25 * DIRECT;
 /// Content that is not copied is a second part of the write, and a second part costs a hundred.
