@@ -363,6 +363,8 @@ fn damage_that_comes_later_is_found_by_whoever_reads() {
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&path, &bytes).unwrap();
     assert!(recall(&tier, "http://a/1", 0).is_none());
+    // It is taken off by another thread.
+    until(|| tier.disk.reading().bytes == 0);
     save(&tier, &entry("http://a/1", b"content"));
     assert_eq!(content(&recall(&tier, "http://a/1", 0).unwrap()), b"content");
     // Somebody takes the file away.
