@@ -7,12 +7,17 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use rustix::net::listen;
+
 use crate::deadline::PATIENCE;
 use crate::exchange::{After, Exchange, Left};
 use crate::records::Shared;
 use crate::request::{Inbox, Received};
 use crate::response::Fields;
 use crate::stream::Stream;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
 
 /// What an origin does with each request. An error it returns is the gateway's going away: the connection ends.
 pub type Behaviour = dyn Fn(&mut Exchange) -> io::Result<()> + Send + Sync;
@@ -66,6 +71,8 @@ impl Origin {
         B: Fn(&mut Exchange) -> io::Result<()> + Send + Sync + 'static,
     {
         let listener = TcpListener::bind(address).expect("the origin's address is free");
+        // With the 128 of the standard library hundreds of connections at once meet a full queue, and some are reset.
+        listen(&listener, BACKLOG).expect("a bound socket listens");
         let address = listener.local_addr().expect("a bound socket has an address").to_string();
         Self::serve(Listener::Tcp(listener), address, Arc::new(behaviour))
     }
