@@ -59,7 +59,7 @@ fn how() -> Vec<String> {
     [
         "user instructions per request by callgrind, 20 000 requests over 50 connections after a warm-up; one worker each",
         "added: less those of the same request without; a figure within 1 % of all instructions of the request is as good as none",
-        "each server does it in its own way: nginx limits by a leaky bucket, HAProxy by a count over a second, Sluice by GCRA",
+        "each server does it in its own way: nginx limits by a leaky bucket, HAProxy by a count over a second, Sluice by GCRA; HAProxy's figures differ by up to 1 500 from run to run",
     ]
     .map(String::from)
     .to_vec()
