@@ -1,9 +1,9 @@
 //! Foreign servers on free ports, as far as tests need them: nginx, HAProxy, redis-server and one of WebSocket.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-use sluice_testkit::Scratch;
+use sluice_testkit::{Scratch, unclaimed_port};
 
 use crate::eventually;
 
@@ -29,7 +29,7 @@ impl Peer {
     /// Starts what `command` makes for a directory and an address.
     fn start(command: impl Fn(&Scratch, &str) -> Command) -> Self {
         for _ in 0..ATTEMPTS {
-            let (scratch, address) = (Scratch::new(), free_address());
+            let (scratch, address) = (Scratch::new(), format!("127.0.0.1:{}", unclaimed_port()));
             let mut command = command(&scratch, &address);
             command.current_dir(scratch.path());
             let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -53,11 +53,6 @@ impl Drop for Peer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("a bound socket has an address").to_string()
 }
 
 /// Settings that keep nginx in one process and within its directory.

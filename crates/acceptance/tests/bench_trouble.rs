@@ -7,11 +7,13 @@
     reason = "a test fails by panicking"
 )]
 
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluice_acceptance::load::{bench, bench_plainly};
-use sluice_testkit::{After, Gate, Job, Origin, PATIENCE, Scratch, Signal, behaviour};
+use sluice_testkit::{
+    After, Gate, Job, Origin, PATIENCE, Scratch, Signal, behaviour, unclaimed_port,
+};
 
 fn url(origin: &Origin) -> String {
     format!("http://{}/", origin.address())
@@ -19,7 +21,7 @@ fn url(origin: &Origin) -> String {
 
 #[test]
 fn what_cannot_be_reached_is_told_with_its_reason() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = SocketAddr::from(([127, 0, 0, 1], unclaimed_port()));
     let refused = format!("http://{free}/");
     let rows: [(&[&str], i32, &str); 9] = [
         (&[&refused], 3, "Connection refused"),

@@ -7,12 +7,12 @@
     reason = "a test fails by panicking"
 )]
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use sluice_acceptance::tls::{Made, made};
 use sluice_acceptance::{config, eventually, metric};
-use sluice_testkit::{Scratch, Sluice, get};
+use sluice_testkit::{Scratch, Sluice, get, unclaimed_port};
 
 /// All cases but those that need credentials of somebody's cloud, or several servers that know their numbers.
 const CASES: &[&str] = &[
@@ -44,8 +44,8 @@ struct Peer {
 
 impl Peer {
     fn start(more: &[&str]) -> Self {
-        // It takes no port 0: one that was free a moment ago.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // It takes no port 0.
+        let port = unclaimed_port();
         let child = Command::new("server")
             .args(["--port", &port.to_string()])
             .args(more)

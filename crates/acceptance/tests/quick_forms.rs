@@ -7,11 +7,10 @@
     reason = "a test fails by panicking"
 )]
 
-use std::net::TcpListener;
 use std::path::Path;
 
 use sluice_acceptance::filters::ask;
-use sluice_testkit::{Origin, Sluice, behaviour, get, run};
+use sluice_testkit::{Origin, Sluice, behaviour, get, run, unclaimed_port};
 
 #[test]
 fn nothing_said_is_a_welcome() {
@@ -65,7 +64,7 @@ fn a_wrong_word_is_told_in_plain_words() {
 fn the_quick_start_serves_files_and_keeps_what_it_compressed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(root.join("examples/quickstart.toml")).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = unclaimed_port();
     let text = text
         .replace("127.0.0.1:8080", "127.0.0.1:0")
         .replace("127.0.0.1:9180", "127.0.0.1:0")
