@@ -8,9 +8,6 @@ pub fn clean_field_value(out: &mut Vec<u8>, start: usize) {
     let Some(value) = out.get_mut(start..) else {
         return;
     };
-    for byte in value.iter_mut().filter(|byte| byte.is_ascii_control() && **byte != b'\t') {
-        *byte = b' ';
-    }
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     // Nearly all are what they should be.
     if !value.iter().any(u8::is_ascii_control)
@@ -18,6 +15,9 @@ pub fn clean_field_value(out: &mut Vec<u8>, start: usize) {
         && !value.last().is_some_and(blank)
     {
         return;
+    }
+    for byte in value.iter_mut().filter(|byte| byte.is_ascii_control() && **byte != b'\t') {
+        *byte = b' ';
     }
     let leading = value.iter().take_while(|byte| blank(byte)).count();
     let trailing = value.iter().skip(leading).rev().take_while(|byte| blank(byte)).count();

@@ -1,5 +1,7 @@
 //! Templates: texts with values of the exchange in braces.
 
+use std::cell::RefCell;
+
 use crate::field_value::clean_field_value;
 use crate::needs::Needs;
 use crate::operand::Value;
@@ -18,6 +20,11 @@ const MAX_RENDERED: usize = 16 * 1024;
 pub struct Template {
     parts: Box<[Part]>,
     needs: Needs,
+}
+
+thread_local! {
+    /// Where texts are written that are lent: once per thread, not once per request.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +108,40 @@ impl Template {
         }
     }
 
+    /// Lends what it becomes for this subject, byte for byte, to `read`; what is absent is empty.
+    ///
+    /// What is a single value, as most of them are, is lent from where it lies. Others are written into memory
+    /// that is used again.
+    #[inline]
+    pub fn lend<S: Subject + ?Sized, R>(
+        &self,
+        subject: &S,
+        read: impl FnOnce(Result<&[u8], TooLong>) -> R,
+    ) -> R {
+        match &*self.parts {
+            [Part::Text(text)] => {
+                text.lend(subject, |value| read(bounded(value.unwrap_or_default())))
+            }
+            _ => self.lend_written(subject, read),
+        }
+    }
+
+    fn lend_written<S: Subject + ?Sized, R>(
+        &self,
+        subject: &S,
+        read: impl FnOnce(Result<&[u8], TooLong>) -> R,
+    ) -> R {
+        SCRATCH.with(|scratch| {
+            // Only what is made while another text is read finds it taken.
+            let mut own = Vec::new();
+            let mut shared = scratch.try_borrow_mut();
+            let text = shared.as_deref_mut().unwrap_or(&mut own);
+            text.clear();
+            let rendered = self.render(subject, text);
+            read(rendered.map(|_| text.as_slice()))
+        })
+    }
+
     /// Appends what it becomes for this subject, byte for byte: it may hold whatever a client sent.
     ///
     /// # Errors
@@ -169,10 +210,23 @@ impl Template {
         out: &mut Vec<u8>,
     ) -> Result<Rendered, TooLong> {
         let start = out.len();
-        let rendered = self.render(subject, out)?;
+        let rendered = match &*self.parts {
+            // Nearly all: what is needed for several parts is as much again.
+            [Part::Text(text)] => text.lend(subject, |value| {
+                out.extend_from_slice(bounded(value.unwrap_or_default())?);
+                Ok(if value.is_some() { Rendered::Complete } else { Rendered::WithGaps })
+            })?,
+            _ => self.render(subject, out)?,
+        };
         clean_field_value(out, start);
         Ok(rendered)
     }
+}
+
+/// A value, unless it is too long.
+#[inline]
+fn bounded(value: &[u8]) -> Result<&[u8], TooLong> {
+    if value.len() <= MAX_RENDERED { Ok(value) } else { Err(TooLong) }
 }
 
 fn push_literal(parts: &mut Vec<Part>, literal: &mut String) {

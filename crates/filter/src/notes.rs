@@ -21,6 +21,14 @@ pub trait Held: Debug + Send + Sync {
     fn release(&self, token: u64);
 }
 
+/// Whether a variant was chosen.
+#[derive(Clone, Copy, Debug, Default)]
+enum Varied {
+    #[default]
+    No,
+    Yes,
+}
+
 /// Notes of one exchange; their memory is used again.
 #[derive(Debug, Default)]
 pub struct Notes {
@@ -30,8 +38,9 @@ pub struct Notes {
     user: Vec<u8>,
     /// What its token says.
     claims: Option<Arc<dyn Claims>>,
-    /// The variant of the route that was chosen for it.
+    /// The variant of the route that was chosen for it; or for an earlier one: the next often gets the same.
     variant: Option<Arc<str>>,
+    varied: Varied,
     /// The upstream that was chosen instead of the route's.
     target: Option<usize>,
     /// Bytes of content that may follow, if a filter says.
@@ -74,7 +83,7 @@ impl Notes {
         self.used = false;
         self.user.clear();
         self.claims = None;
-        self.variant = None;
+        self.varied = Varied::No;
         self.target = None;
         self.body_limit = None;
         self.throttles.clear();
@@ -125,13 +134,19 @@ impl Notes {
     /// The variant that was chosen; for `canary.variant`.
     #[must_use]
     pub fn variant(&self) -> Option<&str> {
-        self.variant.as_deref()
+        match self.varied {
+            Varied::No => None,
+            Varied::Yes => self.variant.as_deref(),
+        }
     }
 
     /// This variant was chosen.
-    pub fn set_variant(&mut self, variant: Arc<str>) {
+    pub fn set_variant(&mut self, variant: &Arc<str>) {
         self.used = true;
-        self.variant = Some(variant);
+        self.varied = Varied::Yes;
+        if !self.variant.as_ref().is_some_and(|known| Arc::ptr_eq(known, variant)) {
+            self.variant = Some(Arc::clone(variant));
+        }
     }
 
     /// The upstream that answers instead of the route's, by its index in the snapshot.

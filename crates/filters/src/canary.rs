@@ -284,7 +284,7 @@ impl Filter for Canary {
         }
         let Some(name) = self.names.get(chosen) else { return Verdict::Continue };
         self.tag(context, name);
-        context.notes.set_variant(Arc::clone(name));
+        context.notes.set_variant(name);
         if known.is_none() {
             self.meter.count(worker, chosen);
         }

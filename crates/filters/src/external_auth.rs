@@ -16,7 +16,6 @@ use sluice_filter::{
 use sluice_message::{BodyLength, Fields};
 use sluice_meter::FilterMeter;
 
-use crate::key_source::lend;
 use decisions::{Decisions, Found, Lead};
 
 /// How the service is asked.
@@ -254,24 +253,14 @@ impl Filter for ExternalAuth {
             return inner.ask_with_content(None, context);
         };
         let (worker, now) = (context.gateway.worker(), seconds(context));
-        let found = lend(&cache.key, &context.view(), |key| decisions.find(worker, key.ok()?, now));
-        match found {
-            Some(Found::Known(decision)) => inner.apply(context, &decision, Origin::Known),
-            Some(Found::Asked(join)) => {
-                let inner = Arc::clone(inner);
-                Verdict::Wait(Box::pin(async move {
-                    let outcome = join.outcome().await;
-                    let resume: Resume = Box::new(move |context| match outcome {
-                        Some(decision) => inner.apply(context, &decision, Origin::Known),
-                        // Each for itself: waiting in a row for somebody who fails would take for ever.
-                        None => inner.ask_with_content(None, context),
-                    });
-                    resume
-                }))
-            }
-            Some(Found::Unknown(lead)) => inner.ask_with_content(Some(lead), context),
-            None => inner.ask_with_content(None, context),
+        let known = decisions.known(worker);
+        let decision = cache.key.lend(&context.view(), |key| known.as_ref()?.get(key.ok()?, now));
+        if let Some(decision) = decision {
+            return inner.apply(context, decision, Origin::Known);
         }
+        // Who asks takes the same lock.
+        drop(known);
+        inner.find_out(context, (cache, decisions))
     }
 
     fn on_response_head(&self, context: &mut ResponseContext<'_>) -> ResponseVerdict {
@@ -294,6 +283,33 @@ enum Origin {
 }
 
 impl Inner {
+    /// Waits for whoever asks already, or asks.
+    fn find_out(
+        self: &Arc<Self>,
+        context: &mut RequestContext<'_>,
+        (cache, decisions): (&DecisionCache, &Arc<Decisions>),
+    ) -> Verdict {
+        let (worker, now) = (context.gateway.worker(), seconds(context));
+        let found = cache.key.lend(&context.view(), |key| decisions.find(worker, key.ok()?, now));
+        match found {
+            Some(Found::Known(decision)) => self.apply(context, &decision, Origin::Known),
+            Some(Found::Asked(join)) => {
+                let inner = Arc::clone(self);
+                Verdict::Wait(Box::pin(async move {
+                    let outcome = join.outcome().await;
+                    let resume: Resume = Box::new(move |context| match outcome {
+                        Some(decision) => inner.apply(context, &decision, Origin::Known),
+                        // Each for itself: waiting in a row for somebody who fails would take for ever.
+                        None => inner.ask_with_content(None, context),
+                    });
+                    resume
+                }))
+            }
+            Some(Found::Unknown(lead)) => self.ask_with_content(Some(lead), context),
+            None => self.ask_with_content(None, context),
+        }
+    }
+
     /// Asks the service, once the content it is to be shown is there.
     fn ask_with_content(
         self: &Arc<Self>,

@@ -1,9 +1,8 @@
 //! Whom a limit counts by: a client's address, or whatever a template makes of a request.
 
-use std::cell::RefCell;
 use std::net::IpAddr;
 
-use sluice_expression::{Template, TooLong};
+use sluice_expression::Template;
 use sluice_filter::View;
 
 /// Whom to count by.
@@ -22,11 +21,6 @@ pub enum KeySource {
 /// The key of requests whose text is too long to be made. No text is this one.
 const TOO_LONG: &[u8] = b"\xff\0too long";
 
-thread_local! {
-    /// Where texts are made: once per thread, not once per request.
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
 impl KeySource {
     /// Lends the key of a request to `read`.
     #[inline]
@@ -36,7 +30,7 @@ impl KeySource {
                 let (bytes, length) = address_key(view.client, *ipv6_prefix);
                 read(bytes.get(..length).unwrap_or(&bytes))
             }
-            Self::Text(template) => lend(template, view, |text| read(text.unwrap_or(TOO_LONG))),
+            Self::Text(template) => template.lend(view, |text| read(text.unwrap_or(TOO_LONG))),
         }
     }
 
@@ -54,24 +48,6 @@ impl KeySource {
             }
         }
     }
-}
-
-/// Lends what a template makes of a request to `read`, in memory that is used again.
-#[inline]
-pub(crate) fn lend<R>(
-    template: &Template,
-    view: &View<'_>,
-    read: impl FnOnce(Result<&[u8], TooLong>) -> R,
-) -> R {
-    SCRATCH.with(|scratch| {
-        // Only what is made while another text is read finds it taken.
-        let mut own = Vec::new();
-        let mut shared = scratch.try_borrow_mut();
-        let text = shared.as_deref_mut().unwrap_or(&mut own);
-        text.clear();
-        let rendered = template.render(view, text);
-        read(rendered.map(|_| text.as_slice()))
-    })
 }
 
 /// What an address is counted by.

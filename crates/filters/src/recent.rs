@@ -111,8 +111,8 @@ impl<V> Recent<V> {
     /// Where the places of a hash begin; the number of slots is a power of two.
     #[inline]
     fn start(&self, hash: u64) -> usize {
-        let groups = self.slots.len() / WAYS;
-        usize::try_from(hash >> 32).unwrap_or_default() % groups * WAYS
+        let last = (self.slots.len() / WAYS).wrapping_sub(1);
+        (usize::try_from(hash >> 32).unwrap_or_default() & last) * WAYS
     }
 }
 

@@ -6,6 +6,33 @@ use std::net::IpAddr;
 /// The longest is an IPv6 address with an IPv4 address at its end.
 const LONGEST: usize = 45;
 
+/// An octet as decimal digits and a dot.
+#[derive(Clone, Copy)]
+struct Octet {
+    text: [u8; 4],
+    length: u8,
+}
+
+/// All of them, worked out beforehand.
+static OCTETS: [Octet; 256] = {
+    let mut octets = [Octet { text: [0; 4], length: 0 }; 256];
+    let mut octet = 0_u8;
+    loop {
+        let (hundreds, tens, ones) =
+            (b'0' + octet / 100, b'0' + octet / 10 % 10, b'0' + octet % 10);
+        let (text, length) = match octet {
+            0..10 => ([ones, b'.', 0, 0], 2),
+            10..100 => ([tens, ones, b'.', 0], 3),
+            _ => ([hundreds, tens, ones, b'.'], 4),
+        };
+        octets[octet as usize] = Octet { text, length };
+        if octet == u8::MAX {
+            break octets;
+        }
+        octet += 1;
+    }
+};
+
 /// An address in the form of RFC 5952.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressText {
@@ -47,16 +74,10 @@ impl AddressText {
     /// An octet and a dot, always four bytes of which some do not count: that needs no loop.
     #[inline]
     fn push(&mut self, octet: u8) {
-        let [hundreds, tens, ones] =
-            [b'0' + octet / 100, b'0' + octet / 10 % 10, b'0' + octet % 10];
-        let (digits, count) = match octet {
-            0..10 => ([ones, b'.', 0, 0], 2),
-            10..100 => ([tens, ones, b'.', 0], 3),
-            _ => ([hundreds, tens, ones, b'.'], 4),
-        };
-        if let Some(place) = self.bytes.get_mut(self.length..self.length + digits.len()) {
-            place.copy_from_slice(&digits);
-            self.length += count;
+        let Octet { text, length } = OCTETS[usize::from(octet)];
+        if let Some(place) = self.bytes.get_mut(self.length..self.length + text.len()) {
+            place.copy_from_slice(&text);
+            self.length += usize::from(length);
         }
     }
 }

@@ -24,6 +24,24 @@ pub(crate) struct Substitute {
     shape: Shape,
 }
 
+/// Where the head of an answer is.
+enum Place<'h> {
+    /// In the exchange, where that of an origin is.
+    Exchange,
+    /// There.
+    Apart(&'h mut ResponseHead),
+}
+
+impl Place<'_> {
+    #[inline]
+    fn head<'s>(&'s mut self, in_exchange: &'s mut ResponseHead) -> &'s mut ResponseHead {
+        match self {
+            Self::Exchange => in_exchange,
+            Self::Apart(head) => head,
+        }
+    }
+}
+
 impl<'e> Exchange<'e, '_> {
     /// Gives an answer that is ready, as it is where nobody wants to change it.
     #[inline]
@@ -70,7 +88,8 @@ impl<'e> Exchange<'e, '_> {
                 let source = self.source();
                 head.body = length_of(&reply.body);
                 let whole = Whole::of(&reply.body);
-                let (replaced, shape) = self.show_or_fail(filters, &mut head, (source, whole));
+                let place = Place::Apart(&mut head);
+                let (replaced, shape) = self.show_or_fail(filters, place, (source, whole));
                 (replaced.map_or(reply.body, |reply| reply.body), shape)
             }
             _ => (reply.body, Shape::Kept),
@@ -102,7 +121,8 @@ impl<'e> Exchange<'e, '_> {
         own.copy_from(head);
         own.body = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
         let source = self.source();
-        let shown = self.show_or_fail(filters, &mut own, (source, Whole::Bytes(body)));
+        let place = Place::Apart(&mut own);
+        let shown = self.show_or_fail(filters, place, (source, Whole::Bytes(body)));
         let queued = match shown {
             (None, Shape::Kept) => {
                 self.deliver((&own, Lines::Unknown), body, persistence);
@@ -119,44 +139,51 @@ impl<'e> Exchange<'e, '_> {
     /// fault already.
     pub(super) fn show_own(&mut self, head: &mut ResponseHead) {
         let filters = self.filters.filter(|filters| filters.chain.sees_responses());
-        if let Some(filters) = filters
-            && let Err(Failed) = self.show(filters, head, (Source::Fault, Whole::Unknown))
-        {
+        let Some(filters) = filters else { return };
+        let shown = self.show(filters, &mut Place::Apart(head), (Source::Fault, Whole::Unknown));
+        if shown.is_err() {
             self.note(Fault::internal(FaultKind::Broken));
         }
     }
 
     /// The same as [`Exchange::show`], with 500 instead of the answer if a filter failed: what it was to do with
     /// the answer may be what the answer must not go without.
+    #[inline]
     fn show_or_fail(
         &mut self,
         filters: &'e RouteFilters,
-        head: &mut ResponseHead,
+        mut place: Place<'_>,
         answer: (Source, Whole<'_>),
     ) -> (Option<Box<Reply>>, Shape) {
-        self.show(filters, head, answer).unwrap_or_else(|Failed| {
-            self.note(Fault::internal(FaultKind::Broken));
-            let reply = Reply::refusal(500, "a filter failed");
-            head.status = reply.status;
-            head.reason = Span::default();
-            head.fields = reply.fields.clone();
-            (Some(Box::new(reply)), Shape::Kept)
-        })
+        match self.show(filters, &mut place, answer) {
+            Ok(shown) => shown,
+            Err(Failed) => self.replace_by_failure(place),
+        }
+    }
+
+    #[cold]
+    fn replace_by_failure(&mut self, mut place: Place<'_>) -> (Option<Box<Reply>>, Shape) {
+        self.note(Fault::internal(FaultKind::Broken));
+        let reply = Reply::refusal(500, "a filter failed");
+        let head = place.head(self.response);
+        head.status = reply.status;
+        head.reason = Span::default();
+        head.fields = reply.fields.clone();
+        (Some(Box::new(reply)), Shape::Kept)
     }
 
     /// Shows the head of an answer to the filters. What replaces it, and what its content goes through.
     fn show(
         &mut self,
         filters: &'e RouteFilters,
-        head: &mut ResponseHead,
+        place: &mut Place<'_>,
         (source, whole): (Source, Whole<'_>),
     ) -> Result<(Option<Box<Reply>>, Shape), Failed> {
         let Some(route) = self.route else { return Ok((None, Shape::Kept)) };
-        let wants_content = self.downstream.wants_content(head.status);
         let lent = self.lend(route, filters, &self.stand.path);
         let mut context = ResponseContext {
             request: &*self.request,
-            response: head,
+            response: place.head(self.response),
             source,
             whole,
             behind: Behind::Nothing,
@@ -170,9 +197,10 @@ impl<'e> Exchange<'e, '_> {
                 101 => Vec::new(),
                 _ => filters.chain.response_transforms(&mut context),
             };
-            (replaced, transforms)
+            let pipeline = (!transforms.is_empty()).then(|| Box::new(Pipeline::new(transforms)));
+            (replaced, pipeline)
         }));
-        let (replaced, transforms) = shown.map_err(|payload| {
+        let (replaced, pipeline) = shown.map_err(|payload| {
             self.on_panic(filters, &Panicked(payload));
             Failed
         })?;
@@ -184,16 +212,14 @@ impl<'e> Exchange<'e, '_> {
         {
             self.stand.refusal = reply.reason;
         }
-        if transforms.is_empty() {
-            return Ok((replaced, Shape::Kept));
-        }
-        let pipeline = Pipeline::new(transforms);
+        let Some(pipeline) = pipeline else { return Ok((replaced, Shape::Kept)) };
+        let head = place.head(self.response);
         if !pipeline.keeps_content() {
             // Its length is not what it was; to a client that gets a head alone it is not stated.
             head.fields.remove(FieldId::ContentLength);
         }
-        let pipeline = wants_content.then(|| Box::new(pipeline));
-        Ok((replaced, Shape::Changed(pipeline)))
+        let wanted = self.downstream.wants_content(head.status);
+        Ok((replaced, Shape::Changed(wanted.then_some(pipeline))))
     }
 
     /// Shows the head of the origin's answer to the filters.
@@ -210,30 +236,27 @@ impl<'e> Exchange<'e, '_> {
         &mut self,
         filters: &'e RouteFilters,
     ) -> (Option<Substitute>, Option<Box<Pipeline>>) {
-        let mut head = std::mem::take(self.response);
-        let status = head.status;
+        let status = self.response.status;
         let whole = (Source::Origin, Whole::Unknown);
-        let (replaced, shape) = self.show_or_fail(filters, &mut head, whole);
-        if status == 101 && replaced.is_none() {
-            // The connection to the origin is a pipe already, whatever is said of it.
-            head.status = status;
-        }
+        let (replaced, shape) = self.show_or_fail(filters, Place::Exchange, whole);
         if let Some(mut reply) = replaced {
             // The filters behind the one that replaced it have seen and changed what is in the head.
-            reply.status = head.status;
-            reply.fields = head.fields.clone();
-            *self.response = head;
+            reply.status = self.response.status;
+            reply.fields = self.response.fields.clone();
             return (Some(Substitute { reply, shape }), None);
+        }
+        if status == 101 {
+            // The connection to the origin is a pipe already, whatever is said of it.
+            self.response.status = status;
         }
         let pipeline = match shape {
             Shape::Kept => None,
             Shape::Changed(pipeline) => pipeline,
         };
         let changed = pipeline.as_ref().is_some_and(|pipeline| !pipeline.keeps_content());
-        if changed && head.body != BodyLength::UntilClose {
-            head.body = BodyLength::Framed;
+        if changed && self.response.body != BodyLength::UntilClose {
+            self.response.body = BodyLength::Framed;
         }
-        *self.response = head;
         (None, pipeline)
     }
 

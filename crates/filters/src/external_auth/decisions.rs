@@ -47,6 +47,10 @@ pub(super) enum Found {
     Unknown(Lead),
 }
 
+/// Decisions of a worker that are known.
+#[derive(Debug)]
+pub(super) struct Known<'d>(MutexGuard<'d, Shard>);
+
 /// A wait for what another request finds out.
 #[derive(Debug)]
 pub(super) struct Join(Arc<Mutex<Flight>>);
@@ -73,8 +77,13 @@ impl Decisions {
         Some(locked(self.0.get(worker).or_else(|| self.0.first())?))
     }
 
-    /// What is known of this key, at this time in seconds since 1970; the caller has to ask if nothing is.
+    /// What this worker knows, while the caller looks at it.
     #[inline]
+    pub(super) fn known(&self, worker: usize) -> Option<Known<'_>> {
+        self.shard(worker).map(Known)
+    }
+
+    /// What is known of this key, at this time in seconds since 1970; the caller has to ask if nothing is.
     pub(super) fn find(self: &Arc<Self>, worker: usize, key: &[u8], now: u64) -> Option<Found> {
         let mut shard = self.shard(worker)?;
         if let Some(decision) = shard.known.get(key, now) {
@@ -87,6 +96,14 @@ impl Decisions {
         shard.flights.insert(key.into(), Arc::clone(&flight));
         let decisions = Arc::clone(self);
         Some(Found::Unknown(Lead { decisions, worker, key: key.into(), flight }))
+    }
+}
+
+impl Known<'_> {
+    /// The decision about this key, if it holds at this time in seconds since 1970.
+    #[inline]
+    pub(super) fn get(&self, key: &[u8], now: u64) -> Option<&Decision> {
+        self.0.known.get(key, now).map(|decision| &**decision)
     }
 }
 

@@ -167,6 +167,7 @@ impl Edits {
     pub(super) fn apply(&self, head: &mut impl Edited) -> Result<(), Fault> {
         for edit in &self.0 {
             match edit {
+                Edit::Remove(Names::Exact(name)) => head.fields().remove_name(name),
                 Edit::Remove(names) => remove(head.fields(), names),
                 Edit::Rename(old, new) => rename(head.fields(), old, new)?,
                 Edit::WriteLine(change, name, line) => {
@@ -246,15 +247,20 @@ fn value(template: Template) -> Value {
 }
 
 impl Values {
-    /// A value that is too long is none.
     fn push(&mut self, value: &Value, view: &View<'_>) {
+        self.push_bytes(value, view);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// A value that is too long is none.
+    #[inline]
+    fn push_bytes(&mut self, value: &Value, view: &View<'_>) {
         match value {
             Value::Constant(text) => self.bytes.extend_from_slice(text),
             Value::Template(template) => {
                 let _ = template.render_field_value(view, &mut self.bytes);
             }
         }
-        self.ends.push(self.bytes.len());
     }
 
     /// Empty ones are not there.
@@ -296,6 +302,15 @@ fn write(
     }
     VALUES.with_borrow_mut(|made| {
         made.bytes.clear();
+        if let [value] = values {
+            made.push_bytes(value, &head.view());
+            let fields = head.fields();
+            change.make_room(fields, name);
+            if !made.bytes.is_empty() {
+                fields.push_as(name, &made.bytes)?;
+            }
+            return Ok(());
+        }
         made.ends.clear();
         let view = head.view();
         values.iter().for_each(|value| made.push(value, &view));
