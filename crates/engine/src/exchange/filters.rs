@@ -134,7 +134,7 @@ impl<'e> Exchange<'e, '_> {
         self.stand.notes.leave_chain();
         let progress = self
             .ask(route, filters, |_, context| Progress::of_last(handler.on_request_head(context)));
-        self.follow((route, filters, Asked::Handler), progress)
+        self.follow_apart((route, filters, Asked::Handler), progress)
     }
 
     /// Goes on where a filter held the exchange up.
@@ -151,9 +151,21 @@ impl<'e> Exchange<'e, '_> {
             }
             Err(stop) => return Step::Stopped(stop),
         };
-        self.follow((route, filters, asked), progress)
+        self.follow_apart((route, filters, asked), progress)
     }
 
+    /// The same as [`Exchange::follow`], for what happens less often than that a chain is gone through at once.
+    #[inline(never)]
+    fn follow_apart(
+        &mut self,
+        asked: (&'e Route, &'e RouteFilters, Asked),
+        progress: Result<Progress, Fault>,
+    ) -> Step<'e> {
+        self.follow(asked, progress)
+    }
+
+    // In line: what a chain came to is not handed on through memory.
+    #[inline(always)]
     fn follow(
         &mut self,
         (route, filters, asked): (&'e Route, &'e RouteFilters, Asked),
