@@ -18,8 +18,8 @@ impl Text {
         match self {
             Self::Literal(text) => Some(Cow::Borrowed(text)),
             Self::Head(part) => part.read(subject.request()),
-            Self::Header(name) => joined(name.values(&subject.request().fields)),
-            Self::ResponseHeader(name) => joined(name.values(&subject.response()?.fields)),
+            Self::Header(name) => one(name.values(&subject.request().fields)),
+            Self::ResponseHeader(name) => one(name.values(&subject.response()?.fields)),
             Self::Parameter(name) => parameters(subject.request(), name).next(),
             Self::Cookie(name) => cookies(subject.request(), name).next().map(Cow::Borrowed),
             Self::Capture(name) => subject.capture(name),
@@ -54,6 +54,13 @@ impl Text {
             Self::Address(address) => {
                 let text = address.read(subject).map(AddressText::new);
                 read(text.as_ref().map(AddressText::as_bytes))
+            }
+            Self::Header(name) => {
+                let mut values = name.values(&subject.request().fields);
+                match (values.next(), values.next()) {
+                    (Some(first), Some(second)) => read(Some(&joined(first, second, values))),
+                    (only, _) => read(only),
+                }
             }
             other => read(other.read(subject).as_deref()),
         }
@@ -101,18 +108,23 @@ impl Text {
     }
 }
 
-/// Lines of one field as one (RFC 9110, 5.3).
-fn joined<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, [u8]>> {
+/// The value of a field, of however many lines.
+fn one<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, [u8]>> {
     let first = values.next()?;
-    let Some(second) = values.next() else {
-        return Some(Cow::Borrowed(first));
-    };
+    Some(match values.next() {
+        None => Cow::Borrowed(first),
+        Some(second) => Cow::Owned(joined(first, second, values)),
+    })
+}
+
+/// Lines of one field as one (RFC 9110, 5.3).
+fn joined<'a>(first: &[u8], second: &[u8], others: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut all = [first, second].join(&b", "[..]);
-    for value in values {
+    for value in others {
         all.extend_from_slice(b", ");
         all.extend_from_slice(value);
     }
-    Some(Cow::Owned(all))
+    all
 }
 
 /// The values of this name in the query, decoded.

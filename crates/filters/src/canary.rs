@@ -8,7 +8,6 @@ mod tests;
 pub use cookie::{OwnCookie, Security};
 pub use course::{Ramp, Rollback, ShareCourse};
 
-use std::io::Write;
 use std::sync::Arc;
 
 use sluice_expression::{Condition, Marks, Salt, share};
@@ -16,6 +15,7 @@ use sluice_filter::{
     DoneContext, Filter, Level, Owner, Phases, RequestContext, ResponseContext, ResponseVerdict,
     Verdict, View,
 };
+use sluice_message::AddressText;
 use sluice_meter::{FilterMeter, VariantEnd, VariantMeter};
 
 use crate::key_source::KeySource;
@@ -149,19 +149,20 @@ impl Canary {
     }
 
     /// The place of the variant for this request.
+    #[inline]
     fn choose(&self, context: &mut RequestContext<'_>) -> usize {
-        if let Some(variant) = self.wished(context) {
+        if let Some(header) = self.settings.override_header.as_deref()
+            && let Some(variant) = self.wished(context, header)
+        {
             return variant;
         }
         let mut place = None;
         if !self.forced.is_empty() {
-            let found = self.with_key(context, |key| {
-                place = Some(share(key, self.salt));
-                self.forced.binary_search_by(|(known, _)| (**known).cmp(key)).ok()
-            });
-            if let Some((_, variant)) = found.and_then(|at| self.forced.get(at)) {
-                return *variant;
+            let (share, variant) = self.force(context);
+            if let Some(variant) = variant {
+                return variant;
             }
+            place = Some(share);
         }
         let Some(at) = self.rule(&context.view()) else { return 0 };
         let (mut start, mut chosen) = (0, 0);
@@ -185,9 +186,19 @@ impl Canary {
         chosen
     }
 
+    /// The place of the client among all, and the variant that its key has by the configuration.
+    #[inline(never)]
+    fn force(&self, context: &mut RequestContext<'_>) -> (u32, Option<usize>) {
+        let (place, found) = self.with_key(context, |key| {
+            let found = self.forced.binary_search_by(|(known, _)| (**known).cmp(key)).ok();
+            (share(key, self.salt), found)
+        });
+        (place, found.and_then(|at| self.forced.get(at)).map(|(_, variant)| *variant))
+    }
+
     /// The variant that the client names.
-    fn wished(&self, context: &RequestContext<'_>) -> Option<usize> {
-        let header = self.settings.override_header.as_deref()?;
+    #[inline(never)]
+    fn wished(&self, context: &RequestContext<'_>, header: &str) -> Option<usize> {
         let value = context.request.fields.values_of(header.as_bytes()).next()?;
         self.names.iter().position(|name| name.as_bytes() == value)
     }
@@ -205,35 +216,20 @@ impl Canary {
     }
 
     /// Lends what the client is known by.
+    #[inline]
     fn with_key<R>(&self, context: &mut RequestContext<'_>, read: impl FnOnce(&[u8]) -> R) -> R {
         match &self.settings.sticky {
-            Sticky::Key(source) => {
-                let view = context.view();
-                source.with(&view, |key| match key {
-                    [] => {
-                        let mut text = Vec::with_capacity(40);
-                        let client = view.client.to_canonical();
-                        // Writing into memory cannot fail.
-                        let _ = write!(text, "{client}");
-                        read(&text)
-                    }
-                    key => read(key),
-                })
-            }
-            Sticky::Cookie(source, cookie) => {
-                let known = source
-                    .with(&context.view(), |key| cookie::is_identifier(key).then(|| key.to_vec()));
-                match known {
-                    Some(key) => read(&key),
-                    None => read(cookie.identifier(context)),
-                }
-            }
+            Sticky::Key(source) => source.with(&context.view(), |key| match key {
+                [] => read(AddressText::new(context.client.to_canonical()).as_bytes()),
+                key => read(key),
+            }),
+            Sticky::Cookie(source, cookie) => read(&identifier(context, source, cookie)),
         }
     }
 
     /// Tells the origin which variant it is asked for; what the client said of it is gone.
-    fn tag(&self, context: &mut RequestContext<'_>, name: &str) {
-        let Some(header) = &self.settings.tag_header else { return };
+    #[inline(never)]
+    fn tag(context: &mut RequestContext<'_>, header: &str, name: &str) {
         let fields = &mut context.request.fields;
         fields.remove_named(|known| known.eq_ignore_ascii_case(header.as_bytes()));
         // A head without room for the line goes without it.
@@ -250,6 +246,14 @@ impl Canary {
             self.meter.count(context.gateway.worker(), self.names.len() + 1);
         }
     }
+}
+
+/// What a cookie of ours says of the client; one that has none gets one.
+#[inline(never)]
+fn identifier(context: &mut RequestContext<'_>, source: &KeySource, cookie: &OwnCookie) -> Vec<u8> {
+    let known =
+        source.with(&context.view(), |key| cookie::is_identifier(key).then(|| key.to_vec()));
+    known.unwrap_or_else(|| cookie.identifier(context).to_vec())
 }
 
 impl Filter for Canary {
@@ -283,7 +287,9 @@ impl Filter for Canary {
             context.notes.set_target(Some(target));
         }
         let Some(name) = self.names.get(chosen) else { return Verdict::Continue };
-        self.tag(context, name);
+        if let Some(header) = &self.settings.tag_header {
+            Self::tag(context, header, name);
+        }
         context.notes.set_variant(name);
         if known.is_none() {
             self.meter.count(worker, chosen);

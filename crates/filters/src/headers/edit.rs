@@ -167,17 +167,14 @@ impl Edits {
     pub(super) fn apply(&self, head: &mut impl Edited) -> Result<(), Fault> {
         for edit in &self.0 {
             match edit {
+                // What is done most is done in line, and nothing else: it needs no room for the rest.
                 Edit::Remove(Names::Exact(name)) => head.fields().remove_name(name),
-                Edit::Remove(names) => remove(head.fields(), names),
-                Edit::Rename(old, new) => rename(head.fields(), old, new)?,
-                Edit::WriteLine(change, name, line) => {
+                Edit::WriteLine(Change::Set, name, line) => {
                     let fields = head.fields();
-                    if change.is_wanted(fields, name) {
-                        change.make_room(fields, name);
-                        fields.push_ready(line)?;
-                    }
+                    fields.remove_name(name);
+                    fields.push_ready(line)?;
                 }
-                Edit::Write(change, name, values) => write(head, *change, name, values)?,
+                other => other.apply(head)?,
             }
         }
         Ok(())
@@ -199,6 +196,25 @@ impl Edits {
             }
         };
         self.0.iter().map(settle).map(Settled).collect()
+    }
+}
+
+impl Edit {
+    #[inline(never)]
+    fn apply(&self, head: &mut impl Edited) -> Result<(), Fault> {
+        match self {
+            Self::Remove(names) => remove(head.fields(), names),
+            Self::Rename(old, new) => rename(head.fields(), old, new)?,
+            Self::WriteLine(change, name, line) => {
+                let fields = head.fields();
+                if change.is_wanted(fields, name) {
+                    change.make_room(fields, name);
+                    fields.push_ready(line)?;
+                }
+            }
+            Self::Write(change, name, values) => write(head, *change, name, values)?,
+        }
+        Ok(())
     }
 }
 
