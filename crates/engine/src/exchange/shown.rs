@@ -180,6 +180,8 @@ impl<'e> Exchange<'e, '_> {
         (source, whole): (Source, Whole<'_>),
     ) -> Result<(Option<Box<Reply>>, Shape), Failed> {
         let Some(route) = self.route else { return Ok((None, Shape::Kept)) };
+        // By what was answered: a filter that keeps the content may tell the client that it has it already.
+        let wants_content = self.downstream.wants_content(place.head(self.response).status);
         let lent = self.lend(route, filters, &self.stand.path);
         let mut context = ResponseContext {
             request: &*self.request,
@@ -213,13 +215,11 @@ impl<'e> Exchange<'e, '_> {
             self.stand.refusal = reply.reason;
         }
         let Some(pipeline) = pipeline else { return Ok((replaced, Shape::Kept)) };
-        let head = place.head(self.response);
         if !pipeline.keeps_content() {
             // Its length is not what it was; to a client that gets a head alone it is not stated.
-            head.fields.remove(FieldId::ContentLength);
+            place.head(self.response).fields.remove(FieldId::ContentLength);
         }
-        let wanted = self.downstream.wants_content(head.status);
-        Ok((replaced, Shape::Changed(wanted.then_some(pipeline))))
+        Ok((replaced, Shape::Changed(wants_content.then_some(pipeline))))
     }
 
     /// Shows the head of the origin's answer to the filters.
