@@ -14,6 +14,11 @@ struct Octet {
 }
 
 /// All of them, worked out beforehand.
+#[expect(
+    clippy::as_conversions,
+    clippy::indexing_slicing,
+    reason = "worked out when the program is built: what is wrong does not build"
+)]
 static OCTETS: [Octet; 256] = {
     let mut octets = [Octet { text: [0; 4], length: 0 }; 256];
     let mut octet = 0_u8;
@@ -74,10 +79,10 @@ impl AddressText {
     /// An octet and a dot, always four bytes of which some do not count: that needs no loop.
     #[inline]
     fn push(&mut self, octet: u8) {
-        let Octet { text, length } = OCTETS[usize::from(octet)];
+        let Some(Octet { text, length }) = OCTETS.get(usize::from(octet)) else { return };
         if let Some(place) = self.bytes.get_mut(self.length..self.length + text.len()) {
-            place.copy_from_slice(&text);
-            self.length += usize::from(length);
+            place.copy_from_slice(text);
+            self.length += usize::from(*length);
         }
     }
 }
