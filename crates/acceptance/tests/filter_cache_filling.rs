@@ -151,9 +151,14 @@ fn rest(mut stream: impl Read) -> usize {
 }
 
 fn by_http2(gateway: &Sluice, target: &str) -> Child {
+    by_curl(gateway, target, "--http2-prior-knowledge")
+}
+
+/// A client that takes framed content apart.
+fn by_curl(gateway: &Sluice, target: &str, version: &str) -> Child {
     let url = format!("http://{}{target}", gateway.address("web"));
     Command::new("curl")
-        .args(["-s", "-i", "-N", "-m", "60", "-H", "Host: a", "--http2-prior-knowledge", &url])
+        .args(["-s", "-i", "-N", "-m", "60", "-H", "Host: a", version, &url])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
@@ -192,6 +197,97 @@ fn who_waits_gets_it_as_it_comes() {
         assert_eq!(ask(&gateway, "/half", &["-H", "Host: a"]).content.len(), size);
         assert_eq!(origin.requests().len(), 1);
         gateway.stop();
+    }
+}
+
+/// An origin that says nothing of the length, and what it ends with.
+fn framed(gate: &Gate, (first, rest): (usize, usize), end: &'static str) -> Origin {
+    let opened = gate.clone();
+    Origin::start(move |exchange: &mut Exchange| {
+        exchange.write(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nTransfer-Encoding: chunked\r\n\r\n",
+        )?;
+        let chunk = |size: usize| format!("{size:x}\r\n{}\r\n", "x".repeat(size));
+        exchange.write(chunk(first))?;
+        opened.pass();
+        exchange.write(chunk(rest))?;
+        exchange.write(end)?;
+        if !end.starts_with('0') {
+            exchange.then(After::Close);
+        }
+        Ok(())
+    })
+}
+
+const MEMORY: &str = "entry_limit = \"1MiB\"\n";
+
+/// Who follows an answer without a length, whether it breaks off, how often its origin is asked in the end.
+fn follow_unknown(
+    (settings, kept): (&str, bool),
+    sizes: (usize, usize),
+    ending: &'static str,
+) -> (Vec<bool>, usize) {
+    let gate = Gate::new();
+    let origin = framed(&gate, sizes, ending);
+    let gateway = gateway(&origin, &format!("{MEMORY}{settings}"));
+    let versions = ["--http1.1", "--http1.1", "--http2-prior-knowledge", "--http1.0"];
+    let mut clients = Vec::new();
+    for version in versions {
+        let mut client = by_curl(&gateway, "/unknown", version);
+        let mut pipe = client.stdout.take().unwrap();
+        // Those that come later follow the first one: the origin has not said the rest yet.
+        assert_eq!(take(&mut pipe, sizes.0), sizes.0);
+        // All go on at once: nobody waits long for those who take nothing.
+        clients.push((client, std::thread::spawn(move || rest(pipe))));
+    }
+    gate.open();
+    let whole = clients.into_iter().map(|(mut client, rest)| {
+        let got = rest.join().unwrap();
+        let whole = client.wait().unwrap().success();
+        // The first one gets the trailers, too, where there are any.
+        let more = got.checked_sub(sizes.1).filter(|more| [0, ending.len() - 5].contains(more));
+        assert!(!whole || more.is_some(), "{got} of {sizes:?}");
+        whole
+    });
+    let whole = whole.collect::<Vec<_>>();
+    assert_eq!((origin.requests().len(), outcome(&gateway, "coalesced")), (1, 3));
+    if kept {
+        assert_eq!(ask(&gateway, "/unknown", &["-H", "Host: a"]).content.len(), sizes.0 + sizes.1);
+    } else {
+        let _ = end(begin(&gateway, "/unknown"));
+    }
+    let asked = origin.requests().len();
+    gateway.stop();
+    (whole, asked)
+}
+
+#[test]
+fn who_waits_follows_what_says_nothing_of_its_length() {
+    let scratch = Scratch::new();
+    let disk = format!("disk = {{ path = \"{}\", size = \"64MiB\" }}", scratch.path().display());
+    let good = "0\r\n\r\n";
+    let all = vec![true; 4];
+    let memory = (SIZE / 2, SIZE / 2);
+    assert_eq!(follow_unknown(("", true), memory, good), (all.clone(), 1), "in memory");
+    let large = (2_500_000, 2_500_000);
+    assert_eq!(follow_unknown((&disk, true), large, good), (all.clone(), 1), "on the disk");
+    // Too large for memory, and there is nothing else: those who have begun get it all the same.
+    let vast = (SIZE, 9_000_000);
+    assert_eq!(follow_unknown(("", false), vast, good), (all.clone(), 2), "passed on");
+    let full = Scratch::new();
+    let full = format!("disk = {{ path = \"{}\", size = \"4MiB\" }}", full.path().display());
+    assert_eq!(follow_unknown((&full, false), vast, good), (all.clone(), 2), "the disk is full");
+    // What ends with trailers is not kept.
+    let trailers = "0\r\nX-Sum: 1\r\n\r\n";
+    assert_eq!(follow_unknown(("", false), memory, trailers), (all.clone(), 2), "trailers");
+    assert_eq!(follow_unknown(("", false), vast, trailers), (all, 2), "large, with trailers");
+}
+
+#[test]
+fn what_says_nothing_of_its_length_and_breaks_off_is_nobodys_whole() {
+    for sizes in [(SIZE / 2, SIZE / 2), (SIZE, 9_000_000)] {
+        let (whole, _) = follow_unknown(("", false), sizes, "5\r\nhal");
+        assert_eq!(whole, [false; 4], "{sizes:?}");
     }
 }
 

@@ -86,7 +86,8 @@ fn choose(entry: &Entry, question: &Question<'_>) -> Result<Reply, SpaceExhauste
     if values.next().is_some() || !range_applies(question.fields, &about.validators()) {
         return whole(entry, question);
     }
-    let length = entry.body.length();
+    // RFC 9110, 14.2: it may be left out of account, as it is where nobody knows yet how much there will be.
+    let Some(length) = entry.body.length() else { return whole(entry, question) };
     match parse_ranges(value, length) {
         Ranges::Whole => whole(entry, question),
         Ranges::Unsatisfiable => {
@@ -96,7 +97,7 @@ fn choose(entry: &Entry, question: &Question<'_>) -> Result<Reply, SpaceExhauste
             finish(&mut reply.fields, about, question)?;
             Ok(reply)
         }
-        Ranges::Parts(parts) => partial(entry, question, &parts),
+        Ranges::Parts(parts) => partial(entry, question, (&parts, length)),
     }
 }
 
@@ -119,10 +120,9 @@ pub(crate) fn confirmation(answer: &Fields) -> Result<Fields, SpaceExhausted> {
 fn partial(
     entry: &Entry,
     question: &Question<'_>,
-    parts: &[ByteRange],
+    (parts, length): (&[ByteRange], u64),
 ) -> Result<Reply, SpaceExhausted> {
     let about = &entry.about;
-    let length = entry.body.length();
     let content =
         |part: &ByteRange| entry.body.part(part.first, (part.last - part.first).saturating_add(1));
     let mut reply = Reply::new(206);

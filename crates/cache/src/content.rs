@@ -22,8 +22,8 @@ pub(crate) enum Content {
 
 /// Content that is on its way.
 pub(crate) trait Coming: fmt::Debug + Send + Sync {
-    /// Bytes there will be.
-    fn length(&self) -> u64;
+    /// Bytes there will be, if that is known.
+    fn length(&self) -> Option<u64>;
     /// All of it, as it comes.
     fn follow(self: Arc<Self>) -> Box<dyn BodySource>;
 }
@@ -37,12 +37,12 @@ pub(crate) struct Part {
 }
 
 impl Content {
-    /// Bytes there are.
+    /// Bytes there are, if that is known.
     #[inline]
-    pub(crate) fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> Option<u64> {
         match self {
-            Self::Memory(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-            Self::File(part) => part.length,
+            Self::Memory(bytes) => u64::try_from(bytes.len()).ok(),
+            Self::File(part) => Some(part.length),
             Self::Coming(coming) => coming.length(),
         }
     }
@@ -123,7 +123,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn with(self, content: Content) -> Self {
-        let length = content.length();
+        let length = content.length().unwrap_or(0);
         self.with_piece(content.piece(), length)
     }
 

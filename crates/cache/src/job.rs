@@ -91,8 +91,9 @@ impl Transform for Tee {
     fn end(&mut self, trailers: &mut Option<Fields>, _: &mut Vec<u8>) -> Result<(), Broken> {
         if let Some(lead) = self.lead.take() {
             match trailers {
-                // What they say of the content would be lost (RFC 9110, 6.5.1).
-                Some(_) => lead.withdraw(),
+                // What they say of the content would be lost (RFC 9110, 6.5.1). Those who have begun have the
+                // content at least, which is all that anybody may rely on.
+                Some(_) => lead.finish_unkept(),
                 None => lead.finish(),
             }
         }

@@ -26,8 +26,12 @@ const CHUNK: usize = 256 * 1024;
 /// Room is taken in steps of so many bytes where nobody knows how much will come.
 const STEP: u64 = 1024 * 1024;
 
-/// Told what became of it: the content, or that there is none.
-type Ending = Box<dyn FnOnce(Option<Content>) + Send>;
+/// What became of it: the content, or what could not be written. What was is in the file, as long as that is open.
+pub(crate) type Ended = Result<Content, Unwritten>;
+/// Told that.
+type Ending = Box<dyn FnOnce(Ended) + Send>;
+/// The end of the content, as it came.
+pub(crate) type Unwritten = VecDeque<Vec<u8>>;
 /// Whoever wants to know how far it is.
 pub(crate) trait Watch: Send + Sync {
     /// So much is in the file.
@@ -146,13 +150,19 @@ impl Draft {
         full
     }
 
+    /// What was not written before nothing more was.
+    pub(crate) fn unwritten(self) -> Unwritten {
+        std::mem::take(&mut locked(&self.work.queue).chunks)
+    }
+
     /// All content was there. It is told when it is kept, or is not.
-    pub(crate) fn finish(mut self, ending: impl FnOnce(Option<Content>) + Send + 'static) {
+    pub(crate) fn finish(mut self, ending: impl FnOnce(Ended) + Send + 'static) {
         self.ended = true;
         let mut queue = locked(&self.work.queue);
         if queue.over {
+            let unwritten = std::mem::take(&mut queue.chunks);
             drop(queue);
-            return ending(None);
+            return ending(Err(unwritten));
         }
         queue.ending = Some(Box::new(ending));
         self.start(&mut queue);
@@ -205,7 +215,7 @@ impl Work {
         loop {
             let guard = disk.place();
             let Some(place) = &*guard else { return self.give_up() };
-            let (chunks, ending) = {
+            let (mut chunks, ending) = {
                 let mut queue = locked(&self.queue);
                 if queue.over {
                     drop(queue);
@@ -223,12 +233,17 @@ impl Work {
                 let content = self.end(&**place);
                 locked(&self.queue).over = true;
                 drop(guard);
-                return ending(content);
+                return ending(content.ok_or_else(Unwritten::new));
             }
-            for chunk in chunks {
+            while let Some(chunk) = chunks.pop_front() {
                 if let Err(error) = self.append(&chunk, &**place) {
                     self.fail(error, &**place);
                     drop(guard);
+                    chunks.push_front(chunk);
+                    let mut queue = locked(&self.queue);
+                    chunks.append(&mut queue.chunks);
+                    queue.chunks = chunks;
+                    drop(queue);
                     return self.give_up();
                 }
                 let mut queue = locked(&self.queue);
@@ -370,13 +385,13 @@ impl Work {
         drop(written);
         let mut queue = locked(&self.queue);
         queue.over = true;
-        queue.chunks.clear();
         queue.bytes = 0;
-        let (waiting, ending) = (queue.waiting.take(), queue.ending.take());
+        let waiting = queue.waiting.take();
+        let ending = queue.ending.take().map(|ending| (ending, std::mem::take(&mut queue.chunks)));
         drop(queue);
         waiting.into_iter().for_each(Waker::wake);
-        if let Some(ending) = ending {
-            ending(None);
+        if let Some((ending, unwritten)) = ending {
+            ending(Err(unwritten));
         }
     }
 }

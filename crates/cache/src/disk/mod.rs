@@ -31,7 +31,7 @@ use place::Place;
 use purge::Purged;
 use trouble::{Trouble, Troubles};
 
-pub(crate) use draft::{Draft, Watch};
+pub(crate) use draft::{Draft, Unwritten, Watch};
 pub(crate) use index::Slip;
 pub(crate) use recall::Recalled;
 

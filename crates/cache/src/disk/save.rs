@@ -183,9 +183,9 @@ fn rewrite(
     let Ok(file) = place.reopen(&slip.number.to_string()) else { return Ok(false) };
     let Ok(before) = Head::read(&file) else { return Ok(false) };
     let same = match content {
-        Content::Memory(bytes) => {
-            before.content == Sized { length: content.length(), sum: sum(bytes) }
-        }
+        Content::Memory(bytes) => content
+            .length()
+            .is_some_and(|length| before.content == Sized { length, sum: sum(bytes) }),
         Content::File(part) => part.file.looks()?.identity == file.looks()?.identity,
         Content::Coming(_) => false,
     };

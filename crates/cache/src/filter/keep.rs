@@ -316,8 +316,8 @@ impl Inner {
             let before =
                 |name: &[u8]| stale.about.fields.values_of(name).next().map(<[u8]>::to_vec);
             let differs = |name: &[u8]| now(name).is_some_and(|value| before(name) != Some(value));
-            let length = stale.body.length().to_string().into_bytes();
-            let longer = now(b"content-length").is_some_and(|value| value != length);
+            let length = stale.body.length().map(|length| length.to_string().into_bytes());
+            let longer = now(b"content-length").is_some_and(|value| Some(value) != length);
             if differs(b"etag") || differs(b"last-modified") || longer {
                 self.store.remove(stale);
             }

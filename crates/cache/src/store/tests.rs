@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use sluice_filter::{Body, BodySource, Broken, Piece};
 
 use super::*;
+use crate::disk::{Claim, Disk};
 use crate::entry::About;
 use crate::filling::{Outcome, Wanted};
 use crate::policy::{Staleness, Terms};
@@ -253,6 +254,11 @@ fn drain(source: &mut dyn BodySource) -> (Vec<u8>, bool, bool) {
     loop {
         match source.poll_piece(&mut cx) {
             Poll::Ready(Ok(Piece::Shared(bytes))) => all.extend_from_slice(&bytes),
+            Poll::Ready(Ok(Piece::File { file, offset, length })) => {
+                let mut bytes = vec![0; usize::try_from(length).unwrap()];
+                assert_eq!(file.read_at(&mut bytes, offset).unwrap(), bytes.len());
+                all.append(&mut bytes);
+            }
             Poll::Ready(Ok(Piece::End)) => return (all, true, false),
             Poll::Ready(Ok(other)) => panic!("{other:?}"),
             Poll::Ready(Err(Broken)) => return (all, false, true),
@@ -314,6 +320,173 @@ fn those_who_follow_get_it_as_it_comes_each_at_his_own_pace() {
 }
 
 #[test]
+fn what_says_nothing_of_its_length_is_followed_too() {
+    let store = Arc::new(Store::new(10_000_000, KeyPlan::default()));
+    let none = Fields::new();
+    let course = || store.course(identity(&store, "/a"), &none, (None, 0)).unwrap();
+    let Course::Lead(mut lead) = course() else { panic!() };
+    let Course::Join(filling) = course() else { panic!() };
+    lead.begin(about(&[]), None, 1_000).unwrap();
+    lead.push(&[1; 60]).unwrap();
+    let (mut fast, mut slow) = (follow(&filling).unwrap(), follow(&filling).unwrap());
+    assert_eq!((fast.length(), drain(&mut *fast)), (None, (vec![1; 60], false, false)));
+    lead.push(&[2; 40]).unwrap();
+    lead.finish();
+    assert_eq!(drain(&mut *fast), (vec![2; 40], true, false));
+    assert_eq!(drain(&mut *slow).0.len(), 100);
+    let Course::Found(entry) = course() else { panic!("it is kept") };
+    assert_eq!(entry.body.bytes().len(), 100);
+}
+
+/// An answer without a length that may have 100 000 bytes, with somebody who waits and some who follow it.
+fn unbounded(store: &Arc<Store>, url: &str) -> (Lead, Arc<Filling>, Vec<Box<dyn BodySource>>) {
+    let none = Fields::new();
+    let course = || store.course(identity(store, url), &none, (None, 0)).unwrap();
+    let Course::Lead(mut lead) = course() else { panic!() };
+    let Course::Join(filling) = course() else { panic!() };
+    lead.begin(about(&[]), None, 100_000).unwrap();
+    lead.push(&[0; 16_000]).unwrap();
+    let sources = (0..3).map(|_| follow(&filling).unwrap()).collect();
+    (lead, filling, sources)
+}
+
+#[test]
+fn what_is_too_large_is_passed_on_to_those_who_have_begun() {
+    let store = Arc::new(Store::new(1_000_000, KeyPlan::default()));
+    let (mut lead, filling, mut sources) = unbounded(&store, "/a");
+    let mut waiting = pin!(Arc::clone(&filling).outcome(Wanted::Whole));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(&mut cx).is_pending());
+    let content: Vec<u8> = (0..=250).cycle().take(600_000).collect();
+    let mut slow = sources.pop().unwrap();
+    let mut got = vec![Vec::new(); 2];
+    let mut behind = drain(&mut *slow).0;
+    for (number, piece) in content.chunks(16_000).enumerate() {
+        // He takes less often, and whoever brings it waits for him.
+        if lead.is_full(Waker::noop()) {
+            behind.append(&mut drain(&mut *slow).0);
+        }
+        assert!(!lead.is_full(Waker::noop()), "{number}");
+        lead.push(piece).unwrap();
+        for (source, got) in sources.iter_mut().zip(&mut got) {
+            got.append(&mut drain(&mut **source).0);
+        }
+        assert!(store.reading().bytes <= 100_000 + 64 * 1024, "{number}");
+    }
+    let heard = waiting.as_mut().poll(&mut cx);
+    assert!(matches!(heard, Poll::Ready((Outcome::Unshared, _))), "who waits asks for himself");
+    let none = Fields::new();
+    let again = store.course(identity(&store, "/a"), &none, (None, 0)).unwrap();
+    assert!(matches!(again, Course::Lead(_)), "and so does who comes later");
+    lead.finish();
+    // What the slow one has not got yet stays, and counts, until he has it.
+    assert!(store.reading().bytes > 0);
+    let (mut rest, end, broken) = drain(&mut *slow);
+    assert!(end && !broken && !rest.is_empty());
+    behind.append(&mut rest);
+    assert!(behind[16_000..] == content);
+    for (source, got) in sources.iter_mut().zip(&got) {
+        assert!(got[16_000..] == content);
+        assert_eq!(drain(&mut **source), (Vec::new(), true, false));
+    }
+    drop((sources, slow, filling, again, heard));
+    assert_eq!((store.reading().bytes, store.reading().entries), (0, 0), "nothing is kept");
+}
+
+#[test]
+fn who_is_too_slow_for_what_is_not_kept_is_left_behind() {
+    let store = Arc::new(Store::new(1_000_000, KeyPlan::default()));
+    let (mut lead, filling, mut sources) = unbounded(&store, "/a");
+    let mut got = 0;
+    let mut bring = |lead: &mut Lead, fast: &mut dyn BodySource| {
+        let mut brought = 0;
+        while !lead.is_full(Waker::noop()) && brought < 1_000_000 {
+            lead.push(&[1; 16_000]).unwrap();
+            brought += 16_000;
+            got += drain(fast).0.len();
+        }
+        brought
+    };
+    let (mut stuck, mut fast) = (sources.pop().unwrap(), sources.pop().unwrap());
+    drop(sources);
+    assert!(bring(&mut lead, &mut *fast) < 200_000, "it waits for the one who takes nothing");
+    assert!(filling.leave_behind());
+    assert_eq!(bring(&mut lead, &mut *fast), 1_008_000, "and does so no longer");
+    assert!(!filling.leave_behind(), "nobody holds the others up");
+    assert_eq!(drain(&mut *stuck), (Vec::new(), false, true), "he does not take it for the whole");
+    lead.finish();
+    assert!(drain(&mut *fast).1);
+    // Without anybody who follows, it is for the one who asked.
+    let (mut lead, _, sources) = unbounded(&store, "/b");
+    drop(sources);
+    assert_eq!(lead.push(&[1; 90_000]), Err(Full));
+    // Nor is it brought on if they leave later.
+    let (mut lead, _, sources) = unbounded(&store, "/c");
+    lead.push(&[1; 90_000]).unwrap();
+    assert!(lead.is_awaited(Waker::noop()));
+    drop(sources);
+    assert!(!lead.is_awaited(Waker::noop()));
+    assert_eq!(lead.push(&[1; 10]), Err(Full));
+    // If it breaks off, it does so for all.
+    let (mut lead, _, mut sources) = unbounded(&store, "/d");
+    lead.push(&[1; 90_000]).unwrap();
+    drop(lead);
+    assert!(sources.iter_mut().all(|source| drain(&mut **source).2));
+}
+
+#[test]
+fn who_follows_what_the_disk_gives_up_gets_all_of_it() {
+    let content: Vec<u8> = (0..=250).cycle().take(12_000_000).collect();
+    let path = std::env::temp_dir().join(format!("sluice-cache-full-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    let folder = Disk::at(&path, 3 << 20, Claim::Take).unwrap().unwrap();
+    let store = Arc::new(Store::new(10_000_000, KeyPlan::default()));
+    store.set_tier(Some(Tier::new(folder, b"a", 1 << 30)));
+    let (mut lead, filling, mut sources) = unbounded(&store, "/a");
+    let (mut fast, mut slow) = (sources.pop().unwrap(), sources.pop().unwrap());
+    drop(sources);
+    assert_eq!(drain(&mut *fast).0.len(), 16_000);
+    let mut got = Vec::new();
+    for piece in content.chunks(16_000) {
+        while lead.is_full(Waker::noop()) {
+            got.append(&mut drain(&mut *fast).0);
+            filling.leave_behind();
+        }
+        lead.push(piece).unwrap();
+    }
+    lead.finish();
+    while got.len() < content.len() {
+        let (mut more, _, broken) = drain(&mut *fast);
+        assert!(!broken);
+        got.append(&mut more);
+    }
+    assert!(got == content, "a part from the disk, and a part from memory");
+    while !drain(&mut *fast).1 {}
+    let (_, end, broken) = drain(&mut *slow);
+    assert!(broken && !end, "he was too far behind");
+    assert!(!has(&store, "/a"));
+    // Its threads may still look at it.
+    let _ = std::fs::remove_dir_all(&path);
+}
+
+#[test]
+fn the_budget_is_not_exceeded_for_those_who_are_behind() {
+    let store = Arc::new(Store::new(120_000, KeyPlan::default()));
+    let (mut lead, _, mut sources) = unbounded(&store, "/a");
+    let mut fast = sources.pop().unwrap();
+    drain(&mut *fast);
+    // What comes at once may be more than there is room for.
+    for _ in 0..3 {
+        lead.push(&[1; 60_000]).unwrap();
+        assert!(store.reading().bytes <= 120_000);
+        drain(&mut *fast);
+    }
+    assert!(sources.iter_mut().all(|source| drain(&mut **source).2), "they are broken off");
+    lead.finish();
+    assert!(drain(&mut *fast).1);
+}
+
+#[test]
 fn an_answer_that_breaks_off_breaks_off_for_those_who_follow() {
     let store = Arc::new(Store::new(10_000_000, KeyPlan::default()));
     let none = Fields::new();
@@ -332,16 +505,9 @@ fn an_answer_that_breaks_off_breaks_off_for_those_who_follow() {
     assert!(matches!(whole.as_mut().poll(&mut cx), Poll::Ready((Outcome::Broken, _))));
     assert_eq!(store.reading().bytes, 0);
     drop(source);
-    // What says nothing of its length may become too large: nobody begins with it before it is whole.
-    let Course::Lead(mut lead) = course() else { panic!() };
-    let Course::Join(filling) = course() else { panic!() };
-    lead.begin(about(&[]), None, 1_000).unwrap();
-    lead.push(&[1; 60]).unwrap();
-    assert!(follow(&filling).is_none());
-    // Nor with what may be given to nobody without asking.
+    // Nobody begins with what may be given to nobody without asking.
     let mut stale = about(&[]);
     stale.terms.age = 60;
-    drop(lead);
     let Course::Lead(mut lead) = course() else { panic!() };
     let Course::Join(filling) = course() else { panic!() };
     lead.begin(stale, Some(60), 1_000).unwrap();

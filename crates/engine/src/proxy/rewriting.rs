@@ -29,6 +29,8 @@ pub(super) struct Rewriting {
     /// The client takes nothing more, and somebody else waits for the rest.
     gone: Option<FaultKind>,
     trailers: Option<Fields>,
+    /// Whether something that it goes through can take nothing more for now.
+    full: bool,
 }
 
 impl Rewriting {
@@ -41,6 +43,7 @@ impl Rewriting {
             ended: false,
             gone: None,
             trailers: None,
+            full: false,
         }
     }
 
@@ -71,7 +74,8 @@ impl Rewriting {
                 relay.sender.finish(self.trailers.as_ref());
                 return Poll::Ready(Ok(()));
             }
-            if self.pipeline.is_full(cx.waker()) {
+            self.full = self.pipeline.is_full(cx.waker());
+            if self.full {
                 // A client that is gone is found out when it is sent something.
                 let _ = relay.sender.poll_flush(relay.sink, cx);
                 return Poll::Pending;
@@ -144,8 +148,8 @@ impl Rewriting {
         !self.ended && self.pipeline.is_awaited(cx.waker())
     }
 
-    /// Whether something waits for the client to take it.
-    pub(super) fn is_owing(&self) -> bool {
-        self.sent < self.bytes.len()
+    /// Whether something waits for the client to take it, or it is not the origin that is waited for.
+    pub(super) const fn is_owing(&self) -> bool {
+        self.sent < self.bytes.len() || self.full
     }
 }
