@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::options::{Defaults, Options};
 use super::peers::{Bench, Filters, Peer, Policy, Role};
-use super::report::{self, Row, Side};
+use super::report::{self, Row, Section, Side};
 use super::server::Under;
 use super::{IDLE_FILTERS, KNOWN_TOKEN, column, measure, origin};
 
@@ -43,14 +43,17 @@ pub(super) fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<
     let options = Options::parse(&DEFAULTS, sluice, arguments)?;
     let bench = Bench::new(root, options.sluice.clone())?;
     let rows = [policies(&bench)?, own(&bench)?].concat();
-    let table = report::table(&rows);
-    print!("{table}");
+    let section = Section {
+        command: "filters",
+        title: TITLE,
+        table: report::table(&rows),
+        how: how(),
+        missing: &bench.missing,
+        machine: report::environment(&bench, Side::Server),
+    };
+    section.print();
     if options.write {
-        let mut text = format!("Written by `cargo xtask bench filters`.\n\n{table}");
-        text.push_str(&report::list("How it was measured:", &how()));
-        text.push_str(&report::list("Left out:", &bench.missing));
-        text.push_str(&report::list("Where:", &report::environment(&bench, Side::Server)));
-        report::write_section(root, TITLE, &text)?;
+        section.write(root)?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::measure::{Spread, spread};
 use super::options::{Defaults, Options};
 use super::peers::{Bench, Peer, Role};
-use super::report::{self, Row, Side};
+use super::report::{self, Row, Section, Side};
 use super::server::{Server, Under};
 use client::{Client, Done, Load, Priority, Running};
 use record::{COMPARED, Record, furthest};
@@ -96,17 +96,19 @@ pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), Str
             }
         }
     }
-    let table = report::columns(&rows, &["sluice bench", "wrk"]);
-    print!("{table}");
-    missing.iter().for_each(|line| println!("left out: {line}"));
+    let mut machine = machine.since();
+    machine.extend(report::environment(&bench, Side::Client));
+    let section = Section {
+        command: "load",
+        title: TITLE,
+        table: report::columns(&rows, &["sluice bench", "wrk"]),
+        how: how(&options),
+        missing: &missing,
+        machine,
+    };
+    section.print();
     if options.write {
-        let mut text = format!("Written by `cargo xtask bench load`.\n\n{table}");
-        text.push_str(&report::list("How it was measured:", &how(&options)));
-        text.push_str(&report::list("Left out:", &missing));
-        let mut machine = machine.since();
-        machine.extend(report::environment(&bench, Side::Client));
-        text.push_str(&report::list("Where:", &machine));
-        report::write_section(root, TITLE, &text)?;
+        section.write(root)?;
     }
     Ok(())
 }

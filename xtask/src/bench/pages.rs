@@ -7,7 +7,7 @@ use super::load::{Run, Shape};
 use super::measure::{Paired, Spread, turns};
 use super::options::{Defaults, Options};
 use super::peers::{Bench, HUGE, Page, Peer, Role};
-use super::report::{self, Row, Side};
+use super::report::{self, Row, Section, Side};
 use super::server::{Server, Under};
 use super::{load_cpu, origin, raise_descriptor_limit, shown};
 
@@ -73,15 +73,17 @@ pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), Str
             }
         }
     }
-    let table = report::columns(&rows, &["Sluice", "nginx", "Varnish"]);
-    print!("{table}");
-    bench.missing.iter().for_each(|line| println!("left out: {line}"));
+    let section = Section {
+        command: "pages",
+        title: TITLE,
+        table: report::columns(&rows, &["Sluice", "nginx", "Varnish"]),
+        how: how(&options),
+        missing: &bench.missing,
+        machine: report::environment(&bench, Side::Server),
+    };
+    section.print();
     if options.write {
-        let mut text = format!("Written by `cargo xtask bench pages`.\n\n{table}");
-        text.push_str(&report::list("How it was measured:", &how(&options)));
-        text.push_str(&report::list("Left out:", &bench.missing));
-        text.push_str(&report::list("Where:", &report::environment(&bench, Side::Server)));
-        report::write_section(root, TITLE, &text)?;
+        section.write(root)?;
     }
     Ok(())
 }

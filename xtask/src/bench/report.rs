@@ -63,7 +63,7 @@ pub fn list(title: &str, lines: &[String]) -> String {
     text
 }
 
-/// The page, up to its first section, which [`write_section`] adds.
+/// The page, up to its first section, which a [`Section`] is.
 pub fn page(bench: &Bench, rows: &[Row], how: &[String]) -> String {
     let mut text = String::from(
         "# Results\n\nWritten by `cargo xtask bench` (`make bench`); how each figure comes about is in \
@@ -76,17 +76,46 @@ pub fn page(bench: &Bench, rows: &[Row], how: &[String]) -> String {
     text
 }
 
+/// What one command measured.
+pub struct Section<'s> {
+    /// The command, as it is called: `pages`.
+    pub command: &'s str,
+    /// The title of its section of the page.
+    pub title: &'s str,
+    /// The figures.
+    pub table: String,
+    /// How it was measured, a sentence each.
+    pub how: Vec<String>,
+    /// What was left out, and why.
+    pub missing: &'s [String],
+    /// Who took part, and where.
+    pub machine: Vec<String>,
+}
+
+impl Section<'_> {
+    /// Shows the figures and what is missing among them.
+    pub fn print(&self) {
+        print!("{}", self.table);
+        self.missing.iter().for_each(|line| println!("left out: {line}"));
+    }
+
+    /// Writes the section of the page anew; everything else stays.
+    pub fn write(&self, root: &Path) -> Result<(), String> {
+        let Self { command, title, table, .. } = self;
+        let mut text = format!("Written by `cargo xtask bench {command}`.\n\n{table}");
+        text.push_str(&list("How it was measured:", &self.how));
+        text.push_str(&list("Left out:", self.missing));
+        text.push_str(&list("Where:", &self.machine));
+        change(root, |old| with_section(old, title, &text))
+    }
+}
+
 /// Where the results of all measurements stand.
 const PAGE: &str = "bench/RESULTS.md";
 
 /// Writes the page anew; its sections stay.
 pub fn write_page(root: &Path, page: &str) -> Result<(), String> {
     change(root, |old| with_front(old, page))
-}
-
-/// Writes one section of the page anew; everything else stays.
-pub fn write_section(root: &Path, title: &str, text: &str) -> Result<(), String> {
-    change(root, |old| with_section(old, title, text))
 }
 
 fn change(root: &Path, make: impl Fn(&str) -> String) -> Result<(), String> {

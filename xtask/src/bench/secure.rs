@@ -8,7 +8,7 @@ use super::load::Run;
 use super::measure::{Rounds, Spread};
 use super::options::{Defaults, Options};
 use super::peers::{Bench, Peer, Ports, Role, free_port};
-use super::report::{self, Row, Side};
+use super::report::{self, Row, Section, Side};
 use super::server::{Server, Under};
 use super::{column, load_cpu, raise_descriptor_limit, shown};
 
@@ -163,15 +163,17 @@ pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), Str
         eprintln!("memory ...");
         rows.push(memory(&mut bench, &options));
     }
-    let table = report::columns(&rows, &["Sluice", "nginx", "HAProxy", "h2o"]);
-    print!("{table}");
-    bench.missing.iter().for_each(|line| println!("left out: {line}"));
+    let section = Section {
+        command: "tls",
+        title: TITLE,
+        table: report::columns(&rows, &["Sluice", "nginx", "HAProxy", "h2o"]),
+        how: how(&options),
+        missing: &bench.missing,
+        machine: report::environment(&bench, Side::Server),
+    };
+    section.print();
     if options.write {
-        let mut text = format!("Written by `cargo xtask bench tls`.\n\n{table}");
-        text.push_str(&report::list("How it was measured:", &how(&options)));
-        text.push_str(&report::list("Left out:", &bench.missing));
-        text.push_str(&report::list("Where:", &report::environment(&bench, Side::Server)));
-        report::write_section(root, TITLE, &text)?;
+        section.write(root)?;
     }
     Ok(())
 }
