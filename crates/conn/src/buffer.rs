@@ -55,6 +55,13 @@ impl Buffer {
         }
     }
 
+    /// All of it is consumed.
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        self.start = 0;
+        self.bytes.clear();
+    }
+
     /// Output that is never quite taken would grow without end if consumed bytes stayed before it.
     /// What is moved is never more than what was consumed since the last time.
     #[cold]

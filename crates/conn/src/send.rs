@@ -349,14 +349,19 @@ impl Sender {
         cx: &Context<'_>,
     ) -> Poll<Result<(), FaultKind>> {
         while let Some(behind) = &mut self.behind {
-            let (rest, waiting) = (behind.rest(), self.output.len());
-            let all = waiting + rest.len();
-            let written = ready!(stream.poll_write_two(cx, self.output.content(), rest));
-            let written = written.map_err(|error| broken(&error))?;
-            self.output.consume(written.min(waiting));
-            behind.part.start += written.saturating_sub(waiting);
-            if written == all {
-                self.behind = None;
+            let (first, rest) = (self.output.content(), behind.rest());
+            let (waiting, all) = (first.len(), first.len() + rest.len());
+            match ready!(stream.poll_write_two(cx, first, rest)) {
+                // Nearly always, at once.
+                Ok(written) if written == all => {
+                    self.output.forget();
+                    self.behind = None;
+                }
+                Ok(written) => {
+                    self.output.consume(written.min(waiting));
+                    behind.part.start += written.saturating_sub(waiting);
+                }
+                Err(error) => return Poll::Ready(Err(broken(&error))),
             }
         }
         Poll::Ready(Ok(()))

@@ -159,7 +159,11 @@ impl Connected {
     ) -> Poll<io::Result<usize>> {
         ready!(self.registration.readiness.write.poll_ready(cx));
         ready!(poll_budget(cx));
-        self.send_parts(cx, &[IoSlice::new(first), IoSlice::new(second)])
+        self.send_parts(
+            cx,
+            &[IoSlice::new(first), IoSlice::new(second)],
+            first.len() + second.len(),
+        )
     }
 
     /// Writes some of the bytes of all `parts`, in one system call.
@@ -170,7 +174,7 @@ impl Connected {
     ) -> Poll<io::Result<usize>> {
         ready!(self.registration.readiness.write.poll_ready(cx));
         ready!(poll_budget(cx));
-        self.send_parts(cx, parts)
+        self.send_parts(cx, parts, parts.iter().map(|part| part.len()).sum())
     }
 
     /// Writes some of `bytes`; the kernel may wait for what follows at once before it sends them.
@@ -199,10 +203,16 @@ impl Connected {
         self.written(cx, sendfile(&self.fd, file.fd(), Some(&mut at), length), 0)
     }
 
-    fn send_parts(&self, cx: &Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    #[inline]
+    fn send_parts(
+        &self,
+        cx: &Context<'_>,
+        parts: &[IoSlice<'_>],
+        offered: usize,
+    ) -> Poll<io::Result<usize>> {
         let mut nothing = SendAncillaryBuffer::default();
         let result = sendmsg(&self.fd, parts, &mut nothing, SendFlags::NOSIGNAL);
-        self.written(cx, result, parts.iter().map(|part| part.len()).sum())
+        self.written(cx, result, offered)
     }
 
     #[inline]

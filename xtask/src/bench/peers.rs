@@ -65,6 +65,8 @@ pub enum Role {
     Policed(u16, Policy),
     /// Answers a page from memory, a file or what it keeps of an origin.
     Page(Page),
+    /// Answers with this page, which it keeps of an origin on this port; ours only.
+    Kept(u16, &'static str),
     /// Asks the servers of an upstream.
     Upstream(Group),
     /// Answers itself and asks an origin, over TLS and HTTP/2, too.
@@ -315,6 +317,7 @@ impl Bench {
                 ("sluice", "direct.toml")
             }
             (Peer::Sluice, Role::Proxied(_)) => ("sluice", "proxied.toml"),
+            (Peer::Sluice, Role::Kept(..)) => ("sluice", "kept.toml"),
             (Peer::Sluice, Role::Page(_)) => ("sluice", "pages.toml"),
             (Peer::Nginx, Role::Page(_)) => ("nginx", "pages.conf"),
             (Peer::Varnish, Role::Page(_)) => ("varnish", "pages.vcl"),
@@ -345,6 +348,9 @@ impl Bench {
                 text = text.replace("@LISTEN@", &lines.collect::<Vec<_>>().join("\n        "));
             }
             Role::Secure(ports) => text = self.secure(&place, ports, text)?,
+            Role::Kept(origin, page) => {
+                text = text.replace("@ORIGIN@", &origin.to_string()).replace("@PAGE@", page);
+            }
             Role::Page(page) => {
                 let (origin, workers) = (page.origin.to_string(), page.workers.to_string());
                 text = text.replace("@ORIGIN@", &origin).replace("@WORKERS@", &workers);
