@@ -195,6 +195,9 @@ fn a_full_disk_stops_nobody() {
         shell.current_dir(scratch.path());
         shell
     });
+    assert_eq!(ask(&gateway, "/first", &[]).content.len(), 200_000);
+    // It is told without another request.
+    gateway.wait_for_line("tries again later");
     for number in 0..30 {
         let path = format!("/{number}");
         assert_eq!(ask(&gateway, &path, &[]).content.len(), 200_000);

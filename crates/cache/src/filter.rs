@@ -19,6 +19,7 @@ use sluice_filter::{
 };
 use sluice_message::Method;
 use sluice_meter::FilterMeter;
+use sluice_net::LogWriter;
 
 use crate::answer::{Question, answer};
 use crate::asked::{Asked, CONTROL, COOKIE, FORWARDED};
@@ -69,12 +70,15 @@ pub struct DiskPlan {
     pub entry_limit: u64,
     /// What becomes of the folder now.
     pub claim: Claim,
+    /// Where it is told what goes wrong with it.
+    pub log: Option<LogWriter>,
 }
 
 impl DiskPlan {
     /// The part of the folder for a cache with these keys.
     fn tier(&self, key: &KeyPlan) -> Result<Option<Tier>, String> {
-        let Some(disk) = Disk::at(&self.path, self.size, self.claim)? else { return Ok(None) };
+        let place = (self.claim, self.log.clone());
+        let Some(disk) = Disk::at(&self.path, self.size, place)? else { return Ok(None) };
         // Answers that were told apart in another way are not found again.
         let name = format!("{}\n{key:?}", self.name);
         Ok(Some(Tier::new(disk, name.as_bytes(), self.entry_limit)))

@@ -20,7 +20,7 @@ mod target;
 mod told;
 mod vary;
 
-pub use disk::Claim;
+pub use disk::{Claim, rewrite_head};
 pub use filter::{Cache, DiskPlan, Obedience, Settings};
 pub use key::{Choice, KeyPlan, Order, Part, QueryPlan};
 pub use policy::{Cookies, Rules, SetCookie};

@@ -106,7 +106,7 @@ fn start_and_serve(
     let model = document.parse().map_err(Failure::Config)?;
     let workers = launch.workers.or(model.workers).unwrap_or_else(cpus);
     let claim = if upgrades.is_some() { Claim::Await } else { Claim::Take };
-    let shelf = Shelf::new(workers, claim);
+    let shelf = Shelf::new(workers, claim).with_log(fault_log.clone());
     let prepared =
         prepare(&model, &shelf).map_err(|flaws| Failure::Config(ConfigError::Unusable(flaws)))?;
     let status = Status::new(workers);

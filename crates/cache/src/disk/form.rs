@@ -161,6 +161,19 @@ impl Front {
     }
 }
 
+/// The head of a file of a cache, read and written anew; `None` if these bytes are none. What was written is read
+/// as it was, so that both are the same: tests of whatever bytes there may be on a disk ask for that.
+#[must_use]
+pub fn rewrite_head(bytes: &[u8]) -> Option<Vec<u8>> {
+    let head = Head::decode(bytes).ok()?;
+    let identity = Identity { hash: 0, url: head.url, extra: head.extra };
+    let front = Front::new(&head.zone, &identity, (&head.about, head.born_ms));
+    let mark = if head.spoiled { SPOILED } else { KEPT };
+    let mut written = front.bytes(head.content, mark, head.at)?;
+    written.truncate(bytes.len());
+    Some(written)
+}
+
 impl Head {
     /// Reads and checks the head of a file, and that the file is as long as it says.
     pub(super) fn read(file: &DiskFile) -> Result<Self, Damage> {
@@ -178,15 +191,27 @@ impl Head {
             }
         }
         bytes.truncate(end);
-        let sum = bytes.get(SUM).and_then(|sum| sum.try_into().ok()).map(u64::from_le_bytes);
-        if sum != Some(XxHash64::oneshot(0, bytes.get(SUM.end..).unwrap_or_default())) {
-            return Err(Damage::Head);
-        }
-        let head = Self::parse(&bytes, at).ok_or(Damage::Head)?;
+        let head = Self::decode(&bytes)?;
         match at.checked_add(head.content.length) == Some(file.looks()?.size) {
             true => Ok(head),
             false => Err(Damage::Length),
         }
+    }
+
+    /// The head that these bytes are.
+    fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+        if !bytes.starts_with(MAGIC) {
+            return Err(Damage::Foreign);
+        }
+        let (end, at) = extent(bytes).ok_or(Damage::Head)?;
+        if end != bytes.len() {
+            return Err(Damage::Length);
+        }
+        let sum = bytes.get(SUM).and_then(|sum| sum.try_into().ok()).map(u64::from_le_bytes);
+        if sum != Some(XxHash64::oneshot(0, bytes.get(SUM.end..).unwrap_or_default())) {
+            return Err(Damage::Head);
+        }
+        Self::parse(bytes, at).ok_or(Damage::Head)
     }
 
     fn parse(bytes: &[u8], at: u64) -> Option<Self> {
@@ -202,17 +227,18 @@ impl Head {
             stale_while_revalidate: rest.number()?,
             stale_if_error: rest.number()?,
             staleness: staleness_of(rest.byte()?)?,
-            immutable: rest.byte()? != 0,
+            immutable: match rest.byte()? {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
             withheld: rest.list()?.into_iter().map(Box::from).collect(),
         };
         let tags = rest.list()?.into_iter().map(Box::from).collect();
-        let vary = rest.list()?;
-        let vary =
-            vary.as_chunks::<2>().0.iter().map(|[name, values]| Selecting::new(name, values));
-        let vary = vary.collect();
-        let lines = rest.list()?;
+        let vary = rest.pairs()?;
+        let vary = vary.iter().map(|[name, values]| Selecting::new(name, values)).collect();
         let mut fields = Fields::new();
-        for [name, value] in lines.as_chunks::<2>().0 {
+        for [name, value] in rest.pairs()? {
             fields.push(name, value).ok()?;
         }
         let about = About { status, fields, vary, tags, date, terms, born: 0 };
@@ -345,5 +371,11 @@ impl<'b> Rest<'b> {
     fn list(&mut self) -> Option<Vec<&'b [u8]>> {
         let count = self.number()?;
         (0..count).map(|_| self.text()).collect()
+    }
+
+    fn pairs(&mut self) -> Option<Vec<[&'b [u8]; 2]>> {
+        let list = self.list()?;
+        let (pairs, []) = list.as_chunks() else { return None };
+        Some(pairs.to_vec())
     }
 }

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 use sluice_message::Fields;
 use sluice_meter::DiskReading;
 use sluice_net::disk::{Depot, Folder, Taking};
-use sluice_net::{Pool, offload_to, precise_now, precise_unix_nanos};
+use sluice_net::{LogWriter, Pool, offload_to, precise_now, precise_unix_nanos};
 
 use crate::entry::{Identity, SECOND};
 use crate::hashing::Hashing;
@@ -32,6 +32,7 @@ use purge::Purged;
 use trouble::{Trouble, Troubles};
 
 pub(crate) use draft::{Draft, Unwritten, Watch};
+pub use form::rewrite_head;
 pub(crate) use index::Slip;
 pub(crate) use recall::Recalled;
 
@@ -104,7 +105,7 @@ pub(crate) struct Tier {
 }
 
 impl Disk {
-    fn new(path: &Path, size: u64) -> Self {
+    fn new(path: &Path, size: u64, log: Option<LogWriter>) -> Self {
         Self {
             path: path.to_path_buf(),
             run: precise_unix_nanos(),
@@ -121,7 +122,7 @@ impl Disk {
             queued: AtomicUsize::new(0),
             doomed: Mutex::default(),
             lasting: AtomicBool::new(false),
-            troubles: Troubles::default(),
+            troubles: Troubles::new(log),
             evictions: AtomicU64::new(0),
             paused_until: AtomicU64::new(0),
             tended: AtomicU64::new(0),
@@ -129,11 +130,16 @@ impl Disk {
         }
     }
 
-    /// The folder at a path, with so many bytes for all who use it; `None` if it is only looked at.
+    /// The folder at a path, with so many bytes for all who use it; `None` if it is only looked at. What goes wrong
+    /// with it is told in the log.
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub(crate) fn at(path: &Path, size: u64, claim: Claim) -> Result<Option<Arc<Self>>, String> {
+    pub(crate) fn at(
+        path: &Path,
+        size: u64,
+        (claim, log): (Claim, Option<LogWriter>),
+    ) -> Result<Option<Arc<Self>>, String> {
         if claim == Claim::Look {
             return match Folder::open(path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(refusal(path, &error)),
@@ -146,7 +152,7 @@ impl Disk {
             disk.resize(size);
             return Ok(Some(disk));
         }
-        let disk = Arc::new(Self::new(path, size));
+        let disk = Arc::new(Self::new(path, size, log));
         match Depot::take(path).map_err(|error| refusal(path, &error))? {
             Taking::Ours(depot) => disk.begin(Arc::new(depot)),
             Taking::Others(_) if claim == Claim::Await => {}
@@ -225,7 +231,7 @@ impl Disk {
         match Depot::take(&self.path) {
             Ok(Taking::Ours(depot)) => {
                 self.begin(Arc::new(depot));
-                self.troubles.tell(format!("cache folder {}: taken over", self.path.display()));
+                self.troubles.tell(&format!("cache folder {}: taken over", self.path.display()));
             }
             Ok(Taking::Others(_)) => {}
             Err(error) => self.troubles.count(Trouble::of(&error), || refusal(&self.path, &error)),
@@ -292,7 +298,7 @@ impl Disk {
     fn succeed(&self) {
         if self.troubles.end() {
             let path = self.path.display();
-            self.troubles.tell(format!("cache folder {path}: written to again"));
+            self.troubles.tell(&format!("cache folder {path}: written to again"));
         }
     }
 
@@ -392,11 +398,6 @@ impl Disk {
             let line = || format!("cache folder {path}: a purge may not outlast a crash: {error}");
             self.troubles.count(Trouble::of(&error), line);
         }
-    }
-
-    /// What nobody has logged yet.
-    pub(crate) fn take_news(&self) -> Vec<String> {
-        self.troubles.take_news()
     }
 
     /// How it is doing.

@@ -114,7 +114,7 @@ impl Bench {
 
     /// A process begins to use the folder, and knows what is in it.
     fn start(&self, size: u64) -> Tier {
-        let disk = Arc::new(Disk::new(&self.path, size));
+        let disk = Arc::new(Disk::new(&self.path, size, None));
         let Taking::Ours(depot) = Depot::take(&self.path).unwrap() else { panic!("taken") };
         let (error, bytes) = (Arc::clone(&self.error), Arc::clone(&self.bytes));
         disk.begin(Arc::new(Faulty { depot, error, bytes }));
@@ -342,7 +342,10 @@ fn damage_is_found_wherever_it_is() {
             assert!(at != 8 || !back.is_fresh(9 * SECOND), "it may have been purged");
         } else {
             dropped += 1;
-            assert!(tier.disk.take_news().iter().any(|line| line.contains("dropped")), "{what}");
+            assert!(
+                tier.disk.troubles.take_said().iter().any(|line| line.contains("dropped")),
+                "{what}"
+            );
             assert!(tier.disk.reading().faults.contains(&("damaged", 1)), "{what}");
             until(|| tier.disk.reading().bytes == 0);
             assert!(bench.files().is_empty(), "{what}: the file goes");
@@ -451,7 +454,7 @@ fn a_purge_reaches_what_nobody_has_looked_at_yet() {
     }
     stop(tier);
     // Purged before the folder is ours.
-    let disk = Arc::new(Disk::new(&bench.path, 1 << 20));
+    let disk = Arc::new(Disk::new(&bench.path, 1 << 20, None));
     let tier = Tier::new(disk, b"pages", 1 << 30);
     assert_eq!(tier.forget(Target::Tag(b"http://a/1"), Thoroughness::Hard), 0);
     assert_eq!(tier.forget(Target::Url(b"http://a/2"), Thoroughness::Soft), 0);
@@ -485,7 +488,7 @@ fn a_full_disk_makes_it_smaller_and_nothing_else() {
     let full = tier.disk.reading();
     assert!(full.bytes < before.bytes && full.budget < before.bytes, "{full:?}");
     assert!(full.faults.contains(&("no_space", 5)), "{full:?}");
-    assert_eq!(tier.disk.take_news().len(), 1, "told once");
+    assert_eq!(tier.disk.troubles.take_said().len(), 1, "told once");
     let drafts = |path: &PathBuf| path.extension().is_some_and(|it| it == "new");
     assert!(!bench.files().iter().any(drafts), "nothing half stays");
     assert_eq!(bench.files().len(), full.entries);
@@ -498,7 +501,7 @@ fn a_full_disk_makes_it_smaller_and_nothing_else() {
     tier.save(&entry("http://a/30", b"more"), (later(100), MS));
     until(|| tier.disk.queued.load(Ordering::SeqCst) == 0);
     assert!(recall(&tier, "http://a/30", 0).is_some());
-    assert!(tier.disk.take_news().iter().any(|line| line.contains("written to again")));
+    assert!(tier.disk.troubles.take_said().iter().any(|line| line.contains("written to again")));
     // Nothing may be written: nothing is tried for a while, and what is there stays.
     bench.error.store(EROFS, Ordering::SeqCst);
     for number in 40..45 {

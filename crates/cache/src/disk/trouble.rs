@@ -1,10 +1,15 @@
-//! What goes wrong with the disk: counted each time, told once until it is over.
+//! What goes wrong with the disk: counted each time, told at once, and once until it is over.
 
 use std::io::{self, ErrorKind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use sluice_net::{LogWriter, precise_unix_nanos};
 
 use super::index::locked;
+
+/// Lines in a second; what goes beyond is counted and told later.
+const PER_SECOND: u32 = 10;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,11 +58,50 @@ pub(super) struct Troubles {
     counts: [AtomicU64; Trouble::NAMES.len()],
     /// Those that were told and are not over.
     told: AtomicU8,
-    news: Mutex<Vec<String>>,
-    has_news: AtomicBool,
+    voice: Mutex<Voice>,
+}
+
+/// Who says it.
+#[derive(Debug, Default)]
+struct Voice {
+    log: Option<LogWriter>,
+    /// The second, since 1970, how many lines it had, and how many were left out since one was written.
+    second: u64,
+    lines: u32,
+    left_out: u64,
+    #[cfg(test)]
+    said: Vec<String>,
+}
+
+impl Voice {
+    fn say(&mut self, line: &str) {
+        #[cfg(test)]
+        self.said.push(line.to_owned());
+        let Some(log) = &self.log else { return };
+        let second = precise_unix_nanos() / 1_000_000_000;
+        if std::mem::replace(&mut self.second, second) != second {
+            self.lines = 0;
+        }
+        if self.lines >= PER_SECOND {
+            self.left_out += 1;
+            return;
+        }
+        self.lines += 1;
+        let more = match std::mem::take(&mut self.left_out) {
+            0 => String::new(),
+            number => format!("warning: {number} more lines like these were left out\n"),
+        };
+        log.write(format!("{more}warning: {line}\n").into_bytes());
+    }
 }
 
 impl Troubles {
+    /// What happens is told here.
+    pub(super) fn new(log: Option<LogWriter>) -> Self {
+        let voice = Voice { log, ..Voice::default() };
+        Self { voice: Mutex::new(voice), ..Self::default() }
+    }
+
     /// It happened. It is told unless it was and is not over.
     pub(super) fn count(&self, trouble: Trouble, line: impl FnOnce() -> String) {
         if let Some(count) = self.counts.get(trouble.place()) {
@@ -68,17 +112,12 @@ impl Troubles {
         if lasting && self.told.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
             return;
         }
-        self.tell(line());
+        self.tell(&line());
     }
 
     /// Something for the log.
-    pub(super) fn tell(&self, line: String) {
-        let mut news = locked(&self.news);
-        // Nobody reads more than that.
-        if news.len() < 64 {
-            news.push(line);
-        }
-        self.has_news.store(true, Ordering::Relaxed);
+    pub(super) fn tell(&self, line: &str) {
+        locked(&self.voice).say(line);
     }
 
     /// Writing works; whether it did not before.
@@ -86,14 +125,10 @@ impl Troubles {
         self.told.load(Ordering::Relaxed) != 0 && self.told.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// What nobody has logged yet.
-    pub(super) fn take_news(&self) -> Vec<String> {
-        if !self.has_news.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
-        let mut news = locked(&self.news);
-        self.has_news.store(false, Ordering::Relaxed);
-        std::mem::take(&mut news)
+    /// What was told, as a test wants it.
+    #[cfg(test)]
+    pub(super) fn take_said(&self) -> Vec<String> {
+        std::mem::take(&mut locked(&self.voice).said)
     }
 
     /// How often each happened.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_filter::{Level, RequestContext, Resume, Verdict};
+use sluice_filter::{RequestContext, Resume, Verdict};
 
 use super::ask::MOST_WAITS;
 use super::{Inner, Seeking};
@@ -18,9 +18,6 @@ impl Inner {
     ) -> Verdict {
         let Some(tier) = self.tier.as_ref() else { return self.consider(context, seeking) };
         tier.disk.tend(context.gateway.now());
-        for line in tier.disk.take_news() {
-            context.gateway.log(Level::Warn, format_args!("{line}"));
-        }
         if seeking.entry.is_some() || seeking.waits >= MOST_WAITS {
             return self.consider(context, seeking);
         }

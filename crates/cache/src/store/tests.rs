@@ -439,7 +439,7 @@ fn who_follows_what_the_disk_gives_up_gets_all_of_it() {
     let content: Vec<u8> = (0..=250).cycle().take(12_000_000).collect();
     let path = std::env::temp_dir().join(format!("sluice-cache-full-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
-    let folder = Disk::at(&path, 3 << 20, Claim::Take).unwrap().unwrap();
+    let folder = Disk::at(&path, 3 << 20, (Claim::Take, None)).unwrap().unwrap();
     let store = Arc::new(Store::new(10_000_000, KeyPlan::default()));
     store.set_tier(Some(Tier::new(folder, b"a", 1 << 30)));
     let (mut lead, filling, mut sources) = unbounded(&store, "/a");

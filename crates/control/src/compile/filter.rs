@@ -32,6 +32,7 @@ use sluice_expression::{Condition, Phase, Scope, Template};
 use sluice_filter::{Chain, Filter, Link};
 use sluice_meter::FilterMeter;
 use sluice_model::{Action, Expression, FilterKind, Model, Route};
+use sluice_net::LogWriter;
 use sluice_route::Captures;
 
 use self::files::Files;
@@ -55,6 +56,8 @@ pub(crate) struct Shelf {
     workers: usize,
     /// What becomes of the folders that filters keep things in.
     claim: Claim,
+    /// Where filters say what goes wrong beside requests.
+    log: Option<LogWriter>,
     made: BTreeMap<String, Made>,
 }
 
@@ -63,6 +66,7 @@ pub(crate) struct Tools<'a> {
     name: &'a str,
     workers: usize,
     claim: Claim,
+    log: Option<&'a LogWriter>,
     /// The meter of the filter that had the name before.
     before: Option<&'a Arc<FilterMeter>>,
     /// The one it has now.
@@ -87,6 +91,11 @@ impl Tools<'_> {
         self.claim
     }
 
+    /// Where it says what goes wrong beside requests.
+    pub(crate) fn log(&self) -> Option<LogWriter> {
+        self.log.cloned()
+    }
+
     /// The meter of the filter, which tells these outcomes apart. Counts go on under the same name.
     pub(crate) fn meter(&mut self, outcomes: &[&str]) -> Arc<FilterMeter> {
         let meter = match self.before {
@@ -101,7 +110,12 @@ impl Tools<'_> {
 impl Shelf {
     /// Nothing yet, for so many workers, whose filters do this with the folders they keep things in.
     pub(crate) const fn new(workers: usize, claim: Claim) -> Self {
-        Self { workers, claim, made: BTreeMap::new() }
+        Self { workers, claim, log: None, made: BTreeMap::new() }
+    }
+
+    /// The same, of filters that say here what goes wrong beside requests.
+    pub(crate) fn with_log(self, log: LogWriter) -> Self {
+        Self { log: Some(log), ..self }
     }
 
     /// From now on nobody else is about to leave the folders that filters keep things in.
@@ -153,8 +167,8 @@ impl Shelf {
         let before = self.made.get(&filter.name).map(|before| &before.meter);
         let name = filter.name.as_str();
         let files = Files::default();
-        let (workers, claim) = (self.workers, self.claim);
-        let mut tools = Tools { name, workers, claim, before, meter: None, files };
+        let (workers, claim, log) = (self.workers, self.claim, self.log.as_ref());
+        let mut tools = Tools { name, workers, claim, log, before, meter: None, files };
         let built = build(&filter.kind, &mut tools)?;
         Ok(Made {
             name: name.into(),

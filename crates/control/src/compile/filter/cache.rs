@@ -48,6 +48,7 @@ pub(super) fn cache(options: &sluice_model::Cache, tools: &mut Tools<'_>) -> Res
             size: disk.size,
             entry_limit: disk.entry_limit,
             claim: tools.claim(),
+            log: tools.log(),
         }),
     };
     let meter = tools.meter(Cache::OUTCOMES);
