@@ -292,6 +292,42 @@ fn what_says_nothing_of_its_length_and_breaks_off_is_nobodys_whole() {
 }
 
 #[test]
+fn who_wants_a_part_gets_it_when_its_first_bytes_have_come() {
+    for (size, disk) in [(SIZE, false), (5_000_000, true)] {
+        let gate = Gate::new();
+        let origin = half(&gate, size, After::Next);
+        let scratch = Scratch::new();
+        let folder = scratch.path().display();
+        let disk =
+            format!("disk = {{ path = \"{folder}\", size = \"64MiB\" }}").repeat(usize::from(disk));
+        let gateway = gateway(&origin, &format!("{MEMORY}{disk}"));
+        let mut first = begin(&gateway, "/half");
+        take(&mut first, size / 2);
+        let part = |range: &str| {
+            let mut stream = TcpStream::connect(gateway.address("web")).unwrap();
+            let request = format!(
+                "GET /half HTTP/1.1\r\nHost: a\r\nRange: bytes={range}\r\nConnection: close\r\n\r\n"
+            );
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        };
+        assert_eq!(end(part("1000-1999")), (206, 1_000), "it is there");
+        let middle = size / 2;
+        let (mut across, mut all) =
+            (part(&format!("{}-{}", middle - 500, middle + 99)), part("0-"));
+        assert_eq!((take(&mut across, 500), take(&mut all, middle)), (500, middle));
+        assert_eq!(origin.requests().len(), 1);
+        // Nobody knows when that comes.
+        assert_eq!(end(part(&format!("{}-", size - 9))).0, 200, "the origin does not know ranges");
+        assert_eq!(origin.requests().len(), 2);
+        gate.open();
+        assert_eq!((rest(across), rest(all), rest(first)), (100, size - middle, size - middle));
+        assert_eq!(outcome(&gateway, "coalesced"), 3);
+        gateway.stop();
+    }
+}
+
+#[test]
 fn who_asked_may_leave_in_the_middle() {
     let gate = Gate::new();
     let origin = half(&gate, SIZE, After::Next);

@@ -17,15 +17,39 @@ pub(crate) enum Content {
     Memory(SharedBytes),
     File(Part),
     /// It is on its way.
-    Coming(Arc<dyn Coming>),
+    Coming(Ahead),
 }
 
 /// Content that is on its way.
 pub(crate) trait Coming: fmt::Debug + Send + Sync {
+    /// What comes from this place on, as it comes: so much of it, or all.
+    fn follow(self: Arc<Self>, first: u64, length: Option<u64>) -> Box<dyn BodySource>;
+}
+
+/// A part of content that is on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Ahead {
+    coming: Arc<dyn Coming>,
+    first: u64,
     /// Bytes there will be, if that is known.
-    fn length(&self) -> Option<u64>;
-    /// All of it, as it comes.
-    fn follow(self: Arc<Self>) -> Box<dyn BodySource>;
+    length: Option<u64>,
+}
+
+impl Ahead {
+    /// All of it; so much, if that is known.
+    pub(crate) fn new(coming: Arc<dyn Coming>, length: Option<u64>) -> Self {
+        Self { coming, first: 0, length }
+    }
+
+    fn part(&self, first: u64, length: u64) -> Self {
+        let rest = self.length.map_or(length, |all| length.min(all.saturating_sub(first)));
+        let coming = Arc::clone(&self.coming);
+        Self { coming, first: self.first.saturating_add(first), length: Some(rest) }
+    }
+
+    fn body(&self) -> Body {
+        Body::Stream(Arc::clone(&self.coming).follow(self.first, self.length))
+    }
 }
 
 /// A part of a file.
@@ -43,7 +67,7 @@ impl Content {
         match self {
             Self::Memory(bytes) => u64::try_from(bytes.len()).ok(),
             Self::File(part) => Some(part.length),
-            Self::Coming(coming) => coming.length(),
+            Self::Coming(ahead) => ahead.length,
         }
     }
 
@@ -61,7 +85,7 @@ impl Content {
         }
     }
 
-    /// All of it, as one piece.
+    /// All of it, as one piece, of what is there.
     pub(crate) fn piece(self) -> Piece {
         match self {
             Self::Memory(bytes) => Piece::Shared(bytes),
@@ -86,7 +110,7 @@ impl Content {
         match self {
             Self::Memory(bytes) => Body::Shared(bytes.clone()),
             Self::File(part) => Parts::default().with_file(part.clone()).into_body(),
-            Self::Coming(coming) => Body::Stream(Arc::clone(coming).follow()),
+            Self::Coming(ahead) => ahead.body(),
         }
     }
 
@@ -102,8 +126,7 @@ impl Content {
                 let offset = part.offset.saturating_add(first);
                 Self::File(Part { file: Arc::clone(&part.file), offset, length })
             }
-            // Nobody asks for a part of what is not there.
-            Self::Coming(coming) => Self::Coming(Arc::clone(coming)),
+            Self::Coming(ahead) => Self::Coming(ahead.part(first, length)),
         }
     }
 }

@@ -17,29 +17,37 @@ pub(super) struct Flow {
 }
 
 impl Coming for Flow {
-    fn length(&self) -> Option<u64> {
-        self.length
+    fn follow(self: Arc<Self>, first: u64, length: Option<u64>) -> Box<dyn BodySource> {
+        let joined = Joined::new(&self.filling, Some(first));
+        let end = length.map(|length| first.saturating_add(length));
+        let part = if end == self.length { Part::Last } else { Part::Inner };
+        Box::new(Follower { joined, at: first, end, length, part })
     }
+}
 
-    fn follow(self: Arc<Self>) -> Box<dyn BodySource> {
-        let joined = Joined::new(&self.filling, Some(0));
-        Box::new(Follower { joined, at: 0, end: self.length })
-    }
+/// Which part of an answer somebody gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// One that ends where the answer does.
+    Last,
+    Inner,
 }
 
 /// Somebody who gets an answer as it comes, as fast as he takes it.
 #[derive(Debug)]
 struct Follower {
     joined: Joined,
-    /// Bytes so far.
+    /// How far he is, counted from the beginning of the answer.
     at: u64,
-    /// Where it ends, if that is known.
+    /// Where his part ends, and its length, if that is known.
     end: Option<u64>,
+    length: Option<u64>,
+    part: Part,
 }
 
 impl BodySource for Follower {
     fn length(&self) -> Option<u64> {
-        self.end
+        self.length
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Broken>> {
@@ -47,13 +55,15 @@ impl BodySource for Follower {
         let mut progress = filling.progress();
         if self.end == Some(self.at) {
             // Until it is kept, whoever brings it is not to think that nobody waits any more.
-            if progress.outcome.is_none() {
+            if progress.outcome.is_none() && self.part == Part::Last {
                 progress.wait(*place, cx);
                 return Poll::Pending;
             }
             return Poll::Ready(Ok(Piece::End));
         }
         if let Some(content) = progress.after(self.at)? {
+            let left = self.end.map_or(u64::MAX, |end| end.saturating_sub(self.at));
+            let content = content.part(0, left);
             self.at = self.at.saturating_add(content.length().unwrap_or(0));
             progress.advance(*place, self.at);
             return Poll::Ready(Ok(content.piece()));

@@ -10,9 +10,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sluice_filter::Broken;
+use sluice_message::{Ranges, parse_ranges};
 use sluice_net::{Deadline, spawn};
 
-use crate::content::{Content, Part};
+use crate::content::{Ahead, Content, Part};
 use crate::disk::Watch;
 use crate::entry::{About, Entry, Identity};
 use follow::Flow;
@@ -138,7 +139,7 @@ impl Filling {
     pub(crate) fn open(self: &Arc<Self>, about: &About, length: Option<u64>) {
         if self.company == Company::Welcome {
             let coming = Flow { filling: Arc::clone(self), length };
-            let content = Content::Coming(Arc::new(coming));
+            let content = Content::Coming(Ahead::new(Arc::new(coming), length));
             let entry = Entry::new(self.identity.clone(), about.clone(), content);
             self.progress().flow = Some(Arc::new(entry));
         }
@@ -258,6 +259,20 @@ impl Filling {
         drop(progress);
         // What it belongs to may go with it.
         drop(flow);
+    }
+
+    /// The answer for somebody who wants a part of it, and his place, if the first bytes of that are there and it is
+    /// known how many there will be.
+    pub(crate) fn covering(self: &Arc<Self>, range: &[u8]) -> Option<(Arc<Entry>, Joined)> {
+        let joined = Joined::new(self, Some(0));
+        let progress = self.progress();
+        let entry = progress.flow.clone()?;
+        let Ranges::Parts(parts) = parse_ranges(range, entry.body.length()?) else { return None };
+        let [part] = parts.as_slice() else { return None };
+        let written = progress.file.as_ref().map_or(0, |part| part.length);
+        let here = part.first < progress.gathered.to().max(written);
+        drop(progress);
+        here.then_some((entry, joined))
     }
 
     /// What becomes of it, and the place of who waits for that: whoever follows on needs it until then.

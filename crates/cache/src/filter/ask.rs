@@ -54,7 +54,7 @@ impl Inner {
         }
         let from_start = wants_all(context, &seeking);
         if seeking.asked.has(RANGE) && !from_start {
-            return self.pass_by(context, Forward::Partial);
+            return self.ask_for_part(context, &seeking);
         }
         let course = match seeking.waits {
             0..MOST_WAITS => self.store.course(
@@ -133,7 +133,8 @@ impl Inner {
     ) -> Verdict {
         let (inner, sleep) = (Arc::clone(self), context.gateway.sleep(self.settings.wait));
         // A part of what is not there yet cannot be found.
-        let wanted = if seeking.asked.has(RANGE) { Wanted::Whole } else { Wanted::Beginning };
+        let part = seeking.asked.has(RANGE) && !wants_all(context, &seeking);
+        let wanted = if part { Wanted::Whole } else { Wanted::Beginning };
         let begun = context.gateway.now();
         Verdict::Wait(Box::pin(async move {
             let outcome = outcome(filling, wanted, sleep).await;
@@ -236,6 +237,25 @@ impl Inner {
             request.fields.push(b"if-modified-since", modified)?;
         }
         Ok(())
+    }
+
+    /// A part is wanted of what is not kept: it is given if its first bytes have come already, for another request.
+    fn ask_for_part(&self, context: &mut RequestContext<'_>, seeking: &Seeking) -> Verdict {
+        let now = context.gateway.now();
+        let fields = &context.request.fields;
+        let ranges = fields.values_of(b"range").collect::<Vec<_>>();
+        if let [range] = ranges.as_slice()
+            && let Some((entry, joined)) = self.store.coming(&seeking.identity, range)
+            && entry.is_young(now)
+            && entry.is_for(fields)
+        {
+            let told = Told::Collapsed(reason(seeking));
+            let verdict = self.give(context, (&entry, seeking.asked), told, COALESCED);
+            // He keeps this place until he has another one.
+            drop(joined);
+            return verdict;
+        }
+        self.pass_by(context, Forward::Partial)
     }
 
     /// A HEAD request goes to the origin; what it hears may say that what is kept is out of date.

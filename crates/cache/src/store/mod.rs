@@ -14,7 +14,7 @@ use sluice_net::{now, unix_ms};
 
 use crate::disk::Tier;
 use crate::entry::{Entry, Identity};
-use crate::filling::{Company, Filling};
+use crate::filling::{Company, Filling, Joined};
 use crate::hashing::Hashing;
 use crate::key::KeyPlan;
 use crate::target::Target;
@@ -113,6 +113,12 @@ impl Store {
         shard.begin(Arc::clone(&filling));
         drop(shard);
         Some(Course::Lead(Lead::new(Arc::clone(self), filling)))
+    }
+
+    /// An answer on its way that a part is wanted of whose first bytes are there.
+    pub(crate) fn coming(&self, identity: &Identity, range: &[u8]) -> Option<(Arc<Entry>, Joined)> {
+        let filling = self.shard(identity.hash)?.joinable(identity)?;
+        filling.covering(range)
     }
 
     /// The duty to ask the origin alone, for somebody who has waited long enough.

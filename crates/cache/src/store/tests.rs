@@ -338,6 +338,41 @@ fn what_says_nothing_of_its_length_is_followed_too() {
     assert_eq!(entry.body.bytes().len(), 100);
 }
 
+#[test]
+fn a_part_is_given_once_its_first_bytes_have_come() {
+    let store = Arc::new(Store::new(10_000_000, KeyPlan::default()));
+    let none = Fields::new();
+    let Some(Course::Lead(mut lead)) = store.course(identity(&store, "/a"), &none, (None, 0))
+    else {
+        panic!()
+    };
+    let content: Vec<u8> = (0..=250).cycle().take(600_000).collect();
+    let part = |range: &str, first: u64, length: u64| {
+        let (entry, _) = store.coming(&identity(&store, "/a"), range.as_bytes())?;
+        match entry.body.part(first, length).body() {
+            Body::Stream(source) => Some(source),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(part("bytes=0-9", 0, 10).is_none(), "nothing is known yet");
+    lead.begin(about(&[]), Some(600_000), 1_000_000).unwrap();
+    assert!(part("bytes=0-9", 0, 10).is_none(), "nothing has come yet");
+    lead.push(&content[..300_000]).unwrap();
+    let mut inner = part("bytes=1000-1999", 1_000, 1_000).unwrap();
+    assert_eq!(inner.length(), Some(1_000));
+    assert!(drain(&mut *inner) == (content[1_000..2_000].to_vec(), true, false));
+    let mut across = part("bytes=299000-400000", 299_000, 101_001).unwrap();
+    assert!(drain(&mut *across) == (content[299_000..300_000].to_vec(), false, false));
+    let mut last = part("bytes=290000-", 290_000, 310_000).unwrap();
+    for range in ["bytes=300000-", "bytes=-10", "bytes=0-1,5-6", "bytes=600000-", "lines=1"] {
+        assert!(part(range, 0, 1).is_none(), "{range}");
+    }
+    lead.push(&content[300_000..]).unwrap();
+    assert!(drain(&mut *across) == (content[300_000..400_001].to_vec(), true, false));
+    lead.finish();
+    assert!(drain(&mut *last) == (content[290_000..].to_vec(), true, false));
+}
+
 /// An answer without a length that may have 100 000 bytes, with somebody who waits and some who follow it.
 fn unbounded(store: &Arc<Store>, url: &str) -> (Lead, Arc<Filling>, Vec<Box<dyn BodySource>>) {
     let none = Fields::new();
