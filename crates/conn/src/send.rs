@@ -203,14 +203,14 @@ impl Sender {
     /// The same for content that others may send, too: unless it has to be framed, or changed on its way, or more
     /// follows before it is written, nothing is copied.
     #[inline]
-    pub fn push_shared(&mut self, channel: Channel<'_>, bytes: &Arc<[u8]>, part: Range<usize>) {
+    pub fn push_shared(&mut self, channel: Channel<'_>, bytes: Arc<[u8]>, part: Range<usize>) {
         let own = matches!(channel, Channel::Own(_));
         if !own || self.body == BodyLength::Framed || part.end > bytes.len() {
             return self.push(bytes.get(part).unwrap_or_default());
         }
         self.settle();
         self.sent += u64::try_from(part.len()).unwrap_or(u64::MAX);
-        self.behind = Some(Behind { bytes: Arc::clone(bytes), part });
+        self.behind = Some(Behind { bytes, part });
     }
 
     /// Whether fields can follow the content that is under way.

@@ -94,8 +94,8 @@ impl SharedBytes {
     /// All that this is a part of, and which part.
     #[must_use]
     #[inline]
-    pub const fn place(&self) -> (&Arc<[u8]>, Range<usize>) {
-        (&self.all, self.from..self.to)
+    pub fn into_place(self) -> (Arc<[u8]>, Range<usize>) {
+        (self.all, self.from..self.to)
     }
 }
 

@@ -348,6 +348,20 @@ impl Exchange<'_, '_> {
     ) {
         match body.len() {
             0..COPIED => self.deliver((head, lines), body, persistence),
+            _ => self.deliver_uncopied((head, lines), body.clone(), persistence),
+        }
+    }
+
+    /// The same for who has no more use for the content.
+    #[inline(always)]
+    pub(super) fn deliver_last(
+        &mut self,
+        (head, lines): (&ResponseHead, Lines),
+        body: SharedBytes,
+        persistence: Persistence,
+    ) {
+        match body.len() {
+            0..COPIED => self.deliver((head, lines), &body, persistence),
             _ => self.deliver_uncopied((head, lines), body, persistence),
         }
     }
@@ -356,14 +370,14 @@ impl Exchange<'_, '_> {
     fn deliver_uncopied(
         &mut self,
         (head, lines): (&ResponseHead, Lines),
-        body: &SharedBytes,
+        body: SharedBytes,
         persistence: Persistence,
     ) {
         let length = BodyLength::Known(u64::try_from(body.len()).unwrap_or(u64::MAX));
         self.queue_head((head, lines), length, persistence);
         let downstream = &mut *self.downstream;
         if downstream.wants_content(head.status) {
-            let (all, part) = body.place();
+            let (all, part) = body.into_place();
             downstream.sender.push_shared(downstream.channel, all, part);
         }
         downstream.sender.finish(None);

@@ -57,7 +57,7 @@ impl<'e> Exchange<'e, '_> {
         let persistence = self.persistence_after_content();
         let Ready { head, body } = ready;
         if self.takes_at_once(&body) {
-            self.deliver_shared((&head, head.known()), &body, persistence);
+            self.deliver_last((&head, head.known()), body, persistence);
             return Ok(Queued::Whole(persistence));
         }
         Ok(self.begin_reply(&head, (Body::Shared(body), Shape::Kept), persistence))
