@@ -3,6 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 // What this target covers.
+#[allow(unused_imports, reason = "only its name is of interest")]
 use sluice_filters::jwt::{Jwks as _, Token as _};
 
 #[path = "../../crates/filters/tests/fuzz_bodies/jwt.rs"]

@@ -180,16 +180,9 @@ fn first_way(hash: u64) -> usize {
 mod tests {
     use super::*;
     use crate::entry::{About, Identity, SECOND};
+    use crate::lines::fields;
     use crate::policy::{Staleness, Terms};
     use crate::vary::selecting;
-
-    fn fields(lines: &[(&str, &str)]) -> Fields {
-        let mut fields = Fields::new();
-        for (name, value) in lines {
-            fields.push(name.as_bytes(), value.as_bytes()).unwrap();
-        }
-        fields
-    }
 
     fn entry(answer: &Fields, request: &Fields, lifetime: u64) -> Arc<Entry> {
         let terms = Terms {

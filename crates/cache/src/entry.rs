@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use sluice_message::{Field, Fields, Validators, parse_http_date};
 
 use crate::content::Content;
-use crate::fifo::Queued;
+use crate::fifo::{Queued, Standing};
 use crate::policy::{Staleness, Terms};
 use crate::vary::Selecting;
 
@@ -16,8 +16,6 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 const PLACE: usize = 256;
 /// Seconds that a refresh may take.
 pub(crate) const REFRESH: u64 = 30;
-/// How often an entry has to be used to count as used often.
-const OFTEN: u8 = 3;
 
 /// What a request asks for, as far as that tells answers apart before `Vary` does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +55,7 @@ pub(crate) struct Entry {
     /// Bytes it counts for.
     pub(crate) cost: usize,
     state: AtomicU8,
-    uses: AtomicU8,
-    /// The queue it is in.
-    queue: AtomicU8,
+    standing: Standing,
     /// Until when nobody is to ask the origin again, in nanoseconds.
     asked_until: AtomicU64,
 }
@@ -111,8 +107,7 @@ impl Entry {
             about,
             body,
             state: AtomicU8::new(0),
-            uses: AtomicU8::new(0),
-            queue: AtomicU8::new(0),
+            standing: Standing::default(),
             asked_until: AtomicU64::new(0),
         }
     }
@@ -198,10 +193,7 @@ impl Entry {
     /// It was given.
     #[inline]
     pub(crate) fn touch(&self) {
-        let uses = self.uses.load(Ordering::Relaxed);
-        if uses < OFTEN {
-            self.uses.store(uses + 1, Ordering::Relaxed);
-        }
+        self.standing.touch();
     }
 }
 
@@ -218,16 +210,8 @@ impl Queued for Entry {
         Self::is_kept(self)
     }
 
-    fn uses(&self) -> u8 {
-        self.uses.load(Ordering::Relaxed)
-    }
-
-    fn set_uses(&self, uses: u8) {
-        self.uses.store(uses, Ordering::Relaxed);
-    }
-
-    fn queue(&self) -> &AtomicU8 {
-        &self.queue
+    fn standing(&self) -> &Standing {
+        &self.standing
     }
 }
 

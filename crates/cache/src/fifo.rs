@@ -12,12 +12,41 @@ pub(crate) trait Queued {
     /// Bytes it counts for.
     fn cost(&self) -> u64;
     fn is_kept(&self) -> bool;
-    /// How often it was given since this was last set, up to a few times.
-    fn uses(&self) -> u8;
-    fn set_uses(&self, uses: u8);
-    /// The queue it is in.
-    fn queue(&self) -> &AtomicU8;
+    fn standing(&self) -> &Standing;
 }
+
+/// How something stands in the queues.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// How often it was given since this was last set, up to a few times.
+    uses: AtomicU8,
+    /// The queue it is in.
+    queue: AtomicU8,
+}
+
+impl Standing {
+    /// It was given.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        let uses = self.uses();
+        if uses < OFTEN {
+            self.set_uses(uses + 1);
+        }
+    }
+
+    #[inline]
+    fn uses(&self) -> u8 {
+        self.uses.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_uses(&self, uses: u8) {
+        self.uses.store(uses, Ordering::Relaxed);
+    }
+}
+
+/// How often something has to be used to count as used often.
+const OFTEN: u8 = 3;
 
 /// The part of the bytes that new entries get, one in so many.
 const SMALL_PART: u64 = 10;
@@ -64,7 +93,7 @@ impl<E> Default for Queue<E> {
 
 impl<E: Queued> Queue<E> {
     fn push(&mut self, entry: &Arc<E>, number: u8) {
-        entry.queue().store(number, Ordering::Relaxed);
+        entry.standing().queue.store(number, Ordering::Relaxed);
         self.order.push_back(Arc::downgrade(entry));
         self.entries += 1;
         self.bytes += entry.cost();
@@ -101,7 +130,7 @@ impl<E: Queued> Queues<E> {
 
     /// An entry left otherwise.
     pub(crate) fn forget(&mut self, entry: &E) {
-        match entry.queue().load(Ordering::Relaxed) {
+        match entry.standing().queue.load(Ordering::Relaxed) {
             SMALL => self.small.forget(entry),
             MAIN => self.main.forget(entry),
             _ => {}
@@ -119,8 +148,8 @@ impl<E: Queued> Queues<E> {
             let all = self.small.bytes + self.main.bytes;
             let from_small = self.main.entries == 0 || self.small.bytes * SMALL_PART >= all;
             if from_small && let Some(entry) = self.small.pop() {
-                if entry.uses() > PROMOTED {
-                    entry.set_uses(0);
+                if entry.standing().uses() > PROMOTED {
+                    entry.standing().set_uses(0);
                     self.main.push(&entry, MAIN);
                     continue;
                 }
@@ -132,10 +161,10 @@ impl<E: Queued> Queues<E> {
                 None if self.small.entries > 0 => continue,
                 None => return None,
             };
-            match entry.uses() {
+            match entry.standing().uses() {
                 0 => return Some(entry),
                 uses => {
-                    entry.set_uses(uses - 1);
+                    entry.standing().set_uses(uses - 1);
                     self.main.push(&entry, MAIN);
                 }
             }

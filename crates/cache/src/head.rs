@@ -90,14 +90,7 @@ pub(crate) fn tags(answer: &Fields, names: &[Box<[u8]>]) -> Vec<Box<[u8]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fields(lines: &[(&str, &str)]) -> Fields {
-        let mut fields = Fields::new();
-        for (name, value) in lines {
-            fields.push(name.as_bytes(), value.as_bytes()).unwrap();
-        }
-        fields
-    }
+    use crate::lines::fields;
 
     #[test]
     fn what_is_for_one_hop_is_not_kept() {

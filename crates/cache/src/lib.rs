@@ -2,6 +2,7 @@
 
 mod answer;
 mod asked;
+mod budget;
 mod content;
 mod desk;
 mod directives;
@@ -14,6 +15,8 @@ mod hashing;
 mod head;
 mod job;
 mod key;
+#[cfg(test)]
+mod lines;
 mod policy;
 mod store;
 mod target;

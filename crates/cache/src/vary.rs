@@ -94,14 +94,7 @@ fn encodings<'v>(lines: impl Iterator<Item = &'v [u8]>) -> Vec<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fields(lines: &[(&str, &str)]) -> Fields {
-        let mut fields = Fields::new();
-        for (name, value) in lines {
-            fields.push(name.as_bytes(), value.as_bytes()).unwrap();
-        }
-        fields
-    }
+    use crate::lines::fields;
 
     #[test]
     fn requests_get_what_was_given_to_one_that_said_the_same() {

@@ -9,15 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sluice_message::Fields;
 
 use crate::entry::{AsItIs, Identity};
-use crate::fifo::{Queued, Queues};
+use crate::fifo::{Queued, Queues, Standing};
 use crate::vary::Selecting;
 
 /// Answers that are looked for at the same time rarely wait for each other.
 const SHARDS: usize = 64;
 /// Variants of an answer to one URL that are kept.
 const VARIANTS: usize = 64;
-/// How often an answer has to be used to count as used often.
-const OFTEN: u8 = 3;
 
 /// The number of a file. What was written later has a higher one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,8 +67,7 @@ pub(crate) struct Slip {
     /// Bytes it takes on the disk.
     pub(super) bytes: u64,
     state: AtomicU8,
-    uses: AtomicU8,
-    queue: AtomicU8,
+    standing: Standing,
     /// Held by whoever reads the head of its file or writes it anew.
     pub(super) head: Mutex<()>,
 }
@@ -94,8 +91,7 @@ impl Slip {
             number,
             bytes,
             state: AtomicU8::new(0),
-            uses: AtomicU8::new(0),
-            queue: AtomicU8::new(0),
+            standing: Standing::default(),
             head: Mutex::new(()),
         }
     }
@@ -154,16 +150,8 @@ impl Queued for Slip {
         !self.has(GONE)
     }
 
-    fn uses(&self) -> u8 {
-        self.uses.load(Ordering::Relaxed)
-    }
-
-    fn set_uses(&self, uses: u8) {
-        self.uses.store(uses, Ordering::Relaxed);
-    }
-
-    fn queue(&self) -> &AtomicU8 {
-        &self.queue
+    fn standing(&self) -> &Standing {
+        &self.standing
     }
 }
 
@@ -222,10 +210,7 @@ impl Index {
                 && *slip.zone == *zone
                 && slip.vary.iter().all(|one| one.matches(request))
         })?;
-        let uses = slip.uses();
-        if uses < OFTEN {
-            slip.set_uses(uses + 1);
-        }
+        slip.standing.touch();
         Some(Arc::clone(slip))
     }
 

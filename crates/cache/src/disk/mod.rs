@@ -24,6 +24,7 @@ use sluice_meter::DiskReading;
 use sluice_net::disk::{Depot, Folder, Taking};
 use sluice_net::{LogWriter, Pool, offload_to, precise_now, precise_unix_nanos};
 
+use crate::budget::Budget;
 use crate::entry::{Identity, SECOND};
 use crate::hashing::Hashing;
 use index::{Index, Number, locked};
@@ -66,10 +67,10 @@ pub(crate) struct Disk {
     /// When this process began to use it: part of the names of its files.
     run: u64,
     count: AtomicU64,
-    /// Bytes there may be by the configuration, and as far as there is room.
+    /// Bytes there may be by the configuration.
     size: AtomicU64,
-    limit: AtomicU64,
-    used: AtomicU64,
+    /// As far as there is room.
+    budget: Budget,
     index: Index,
     hashing: Hashing,
     /// Absent until the folder is ours, and when it no longer is.
@@ -111,8 +112,7 @@ impl Disk {
             run: precise_unix_nanos(),
             count: AtomicU64::new(0),
             size: AtomicU64::new(size),
-            limit: AtomicU64::new(size),
-            used: AtomicU64::new(0),
+            budget: Budget::new(size),
             index: Index::new(),
             hashing: Hashing::of_process(),
             place: RwLock::new(None),
@@ -192,7 +192,7 @@ impl Disk {
         if self.size.swap(size, Ordering::Relaxed) == size {
             return;
         }
-        self.limit.store(size, Ordering::Relaxed);
+        self.budget.set_limit(size);
         self.elsewhere(|disk| disk.shrink());
     }
 
@@ -211,10 +211,11 @@ impl Disk {
         {
             return;
         }
-        let shrunk = self.limit.load(order) < self.size.load(order);
+        let size = self.size.load(order);
+        let shrunk = self.budget.limit() < size;
         let rested = now >= self.paused_until.load(order).saturating_add(PAUSE);
         if shrunk && rested {
-            self.limit.store(self.size.load(order), order);
+            self.budget.set_limit(size);
         }
         if self.awaiting.load(order) {
             self.elsewhere(Self::take_over);
@@ -275,8 +276,8 @@ impl Disk {
         let order = Ordering::Relaxed;
         let pause = if trouble == Trouble::NoSpace {
             // What is there fits; a little less, so that what comes next has room.
-            let used = self.used.load(order);
-            self.limit.fetch_min(used - used / 16, order);
+            let used = self.budget.used();
+            self.budget.lower_limit(used - used / 16);
             SHORT_PAUSE
         } else {
             PAUSE
@@ -287,7 +288,7 @@ impl Disk {
             match trouble {
                 Trouble::NoSpace => format!(
                     "cache folder {path}: {error}: it makes do with {} bytes, and tries again later",
-                    self.limit.load(order)
+                    self.budget.limit()
                 ),
                 _ => format!("cache folder {path}: {error}: nothing is written for a minute"),
             }
@@ -304,29 +305,12 @@ impl Disk {
 
     /// Takes so many bytes; less wanted things go for them. Waits for the disk.
     fn reserve(&self, bytes: u64, place: &dyn Place) -> bool {
-        loop {
-            let (used, limit) =
-                (self.used.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed));
-            if bytes > limit {
-                return false;
-            }
-            let wanted = used.saturating_add(bytes);
-            if wanted > limit {
-                if !self.make_room(place) {
-                    return false;
-                }
-                continue;
-            }
-            let order = Ordering::Relaxed;
-            if self.used.compare_exchange_weak(used, wanted, order, order).is_ok() {
-                return true;
-            }
-        }
+        self.budget.reserve(bytes, || self.make_room(place))
     }
 
     /// Gives bytes back.
     fn release(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.release(bytes);
     }
 
     /// Gives up what is wanted least. Waits for the disk.
@@ -344,11 +328,7 @@ impl Disk {
     fn shrink(&self) {
         let guard = self.place();
         let Some(place) = &*guard else { return };
-        while self.used.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed) {
-            if !self.make_room(&**place) {
-                break;
-            }
-        }
+        self.budget.shrink(|| self.make_room(&**place));
     }
 
     /// Takes a file off the disk, and counts its bytes no more.
@@ -405,8 +385,8 @@ impl Disk {
         DiskReading {
             folder: self.path.display().to_string(),
             entries: self.index.entries(),
-            bytes: self.used.load(Ordering::Relaxed),
-            budget: self.limit.load(Ordering::Relaxed),
+            bytes: self.budget.used(),
+            budget: self.budget.limit(),
             evictions: self.evictions.load(Ordering::Relaxed),
             faults: self.troubles.counts(),
         }

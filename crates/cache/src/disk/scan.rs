@@ -1,6 +1,5 @@
 //! What is found in the folder at the start: heads are read beside everything else, contents when they are wanted.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::form::{Damage, Head};
@@ -69,7 +68,7 @@ impl Disk {
         if head.spoiled {
             slip.spoil();
         }
-        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.budget.count(bytes);
         let left = self.index.insert(&slip);
         let stays = !left.iter().any(|one| Arc::ptr_eq(one, &slip));
         for one in &left {

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use sluice_message::Fields;
 use sluice_meter::Thoroughness;
 use sluice_net::disk::{Depot, DiskFile, Taking};
 
@@ -15,6 +14,7 @@ use super::{Disk, Draft, Tier, Watch, blocks};
 use crate::content::{Content, Part};
 use crate::entry::{About, Entry, Identity, SECOND};
 use crate::hashing::Hashing;
+use crate::lines::fields;
 use crate::policy::{Staleness, Terms};
 use crate::target::Target;
 use crate::vary::selecting;
@@ -145,14 +145,6 @@ fn until(done: impl Fn() -> bool) {
         assert!(begun.elapsed().as_secs() < 20, "it does not come");
         std::thread::yield_now();
     }
-}
-
-fn fields(lines: &[(&str, &str)]) -> Fields {
-    let mut fields = Fields::new();
-    for (name, value) in lines {
-        fields.push(name.as_bytes(), value.as_bytes()).unwrap();
-    }
-    fields
 }
 
 fn identity(url: &str) -> Identity {

@@ -1,6 +1,7 @@
 //! The rules, row by row; each row names the section it comes from.
 
 use super::*;
+use crate::lines::fields;
 
 const NOW: u64 = 784_111_777;
 const DATE: (&str, &str) = ("Date", "Sun, 06 Nov 1994 08:49:37 GMT");
@@ -16,14 +17,6 @@ fn rules() -> Rules {
         cookies: Cookies::Careful,
         set_cookie: SetCookie::Refuse,
     }
-}
-
-fn fields(lines: &[(&str, &str)]) -> Fields {
-    let mut fields = Fields::new();
-    for (name, value) in lines {
-        fields.push(name.as_bytes(), value.as_bytes()).unwrap();
-    }
-    fields
 }
 
 /// What the request had.

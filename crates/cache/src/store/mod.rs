@@ -12,6 +12,7 @@ use sluice_message::Fields;
 use sluice_meter::{CacheReading, CacheSource, DiskReading, PurgeTarget, Thoroughness};
 use sluice_net::{now, unix_ms};
 
+use crate::budget::Budget;
 use crate::disk::Tier;
 use crate::entry::{Entry, Identity};
 use crate::filling::{Company, Filling, Joined};
@@ -32,11 +33,10 @@ pub(crate) struct Store {
     hashing: Hashing,
     /// Where answers outlive the process, if they do.
     tier: RwLock<Option<Tier>>,
-    budget: AtomicUsize,
+    /// Bytes that are taken, of answers on their way too.
+    budget: Budget,
     /// What its keys are made of.
     plan: KeyPlan,
-    /// Bytes that are taken, of answers on their way too.
-    used: AtomicUsize,
     /// The shard that gives something up next.
     hand: AtomicUsize,
     evictions: AtomicU64,
@@ -60,9 +60,8 @@ impl Store {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hashing: Hashing::of_process(),
             tier: RwLock::new(None),
-            budget: AtomicUsize::new(budget),
+            budget: Budget::new(wide(budget)),
             plan,
-            used: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             evictions: AtomicU64::new(0),
         }
@@ -137,29 +136,12 @@ impl Store {
 
     /// Takes so many bytes of the budget; less wanted things go for them.
     fn reserve(&self, bytes: usize) -> bool {
-        let budget = self.budget.load(Ordering::Relaxed);
-        if bytes > budget {
-            return false;
-        }
-        loop {
-            let used = self.used.load(Ordering::Relaxed);
-            let wanted = used.saturating_add(bytes);
-            if wanted > budget {
-                if !self.evict() {
-                    return false;
-                }
-                continue;
-            }
-            let order = Ordering::Relaxed;
-            if self.used.compare_exchange_weak(used, wanted, order, order).is_ok() {
-                return true;
-            }
-        }
+        self.budget.reserve(wide(bytes), || self.evict())
     }
 
     /// Gives bytes back.
     fn release(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.release(wide(bytes));
     }
 
     /// Gives up what is wanted least in one of the shards.
@@ -256,8 +238,8 @@ impl Store {
 
     /// There is room for so many bytes from now on.
     pub(crate) fn resize(&self, budget: usize) {
-        self.budget.store(budget, Ordering::Relaxed);
-        while self.used.load(Ordering::Relaxed) > budget && self.evict() {}
+        self.budget.set_limit(wide(budget));
+        self.budget.shrink(|| self.evict());
     }
 }
 
@@ -265,8 +247,8 @@ impl CacheSource for Store {
     fn reading(&self) -> CacheReading {
         CacheReading {
             entries: self.shards.iter().map(|shard| locked(shard).entries()).sum(),
-            bytes: self.used.load(Ordering::Relaxed),
-            budget: self.budget.load(Ordering::Relaxed),
+            bytes: narrow(self.budget.used()),
+            budget: narrow(self.budget.limit()),
             evictions: self.evictions.load(Ordering::Relaxed),
         }
     }
@@ -297,6 +279,14 @@ impl CacheSource for Store {
         };
         self.forget(named, thoroughness)
     }
+}
+
+fn wide(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+fn narrow(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// Whoever panicked with the lock left a whole state.

@@ -10,16 +10,9 @@ use super::*;
 use crate::disk::{Claim, Disk};
 use crate::entry::About;
 use crate::filling::{Outcome, Wanted};
+use crate::lines::fields;
 use crate::policy::{Staleness, Terms};
 use crate::vary::selecting;
-
-fn fields(lines: &[(&str, &str)]) -> Fields {
-    let mut fields = Fields::new();
-    for (name, value) in lines {
-        fields.push(name.as_bytes(), value.as_bytes()).unwrap();
-    }
-    fields
-}
 
 fn identity(store: &Store, url: &str) -> Identity {
     Identity { hash: store.hash(url.as_bytes()), url: url.as_bytes().into(), extra: [].into() }
