@@ -180,6 +180,15 @@ fn damaged_files_are_dropped_and_the_origin_is_asked() {
     gateway.stop();
 }
 
+/// The program, whose files may have so many half KiB.
+fn limited(scratch: &Scratch, blocks: u32) -> Command {
+    let mut shell = Command::new("sh");
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+    shell.args(["-c", &script, "sh"]).arg(binary()).stdin(Stdio::null());
+    shell.current_dir(scratch.path());
+    shell
+}
+
 #[test]
 fn a_full_disk_stops_nobody() {
     let origin = Origin::start(|exchange: &mut Exchange| {
@@ -187,14 +196,8 @@ fn a_full_disk_stops_nobody() {
     });
     let scratch = Scratch::new();
     let folder = scratch.path().to_path_buf();
-    // No file of the process may grow beyond 64 KiB: what is written fails half-way.
-    let gateway = Sluice::start_by(&text(&origin, &folder, ""), |scratch| {
-        let mut shell = Command::new("sh");
-        let script = "trap '' XFSZ; ulimit -f 128; exec \"$@\"";
-        shell.args(["-c", script, "sh"]).arg(binary()).stdin(Stdio::null());
-        shell.current_dir(scratch.path());
-        shell
-    });
+    // No file may grow beyond 64 KiB: what is written fails half-way.
+    let gateway = Sluice::start_by(&text(&origin, &folder, ""), |scratch| limited(scratch, 128));
     assert_eq!(ask(&gateway, "/first", &[]).content.len(), 200_000);
     // It is told without another request.
     gateway.wait_for_line("tries again later");
@@ -209,6 +212,47 @@ fn a_full_disk_stops_nobody() {
     assert!(files(&folder).is_empty(), "nothing half stays");
     let told = gateway.stderr().iter().filter(|line| line.contains("tries again later")).count();
     assert_eq!(told, 1, "{:?}", gateway.stderr());
+    gateway.stop();
+}
+
+#[test]
+fn a_large_answer_that_the_disk_gives_up_reaches_all_who_have_begun() {
+    const LARGE: usize = 6_000_000;
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::start(move |exchange: &mut Exchange| {
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {LARGE}\r\n\r\n"
+        ))?;
+        exchange.write(vec![b'x'; LARGE / 12])?;
+        opened.pass();
+        exchange.write(vec![b'x'; LARGE - LARGE / 12])
+    });
+    let scratch = Scratch::new();
+    let folder = scratch.path().to_path_buf();
+    // No file may grow beyond 1 MiB.
+    let text = text(&origin, &folder, "entry_limit = \"256KiB\"");
+    let gateway = Sluice::start_by(&text, |scratch| limited(scratch, 2048));
+    let url = format!("http://{}/large", gateway.address("web"));
+    let begin = |version: &str| {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-m", "60", "-o", "/dev/null", "-w", "%{http_code} %{size_download}"]);
+        curl.args(["-H", "Host: a", version, &url]).stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let first = begin("--http1.1");
+    assert!(origin.wait_for_requests(1));
+    let others = [begin("--http1.1"), begin("--http2-prior-knowledge")];
+    let sample = "sluice_filter_outcomes_total{filter=\"pages\",outcome=\"coalesced\"}";
+    assert!(eventually(|| metric(&gateway.admin(), sample) == 2), "they have begun");
+    gate.open();
+    for client in [first].into_iter().chain(others) {
+        let got = client.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&got.stdout), format!("200 {LARGE}"));
+        assert!(got.status.success());
+    }
+    assert_eq!(origin.requests().len(), 1);
+    assert!(eventually(|| faults(&gateway, &folder, "no_space") >= 1));
+    assert!(eventually(|| files(&folder).is_empty()), "nothing half stays");
     gateway.stop();
 }
 
