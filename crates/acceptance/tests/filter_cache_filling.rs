@@ -311,11 +311,13 @@ fn who_wants_a_part_gets_it_when_its_first_bytes_have_come() {
             stream.write_all(request.as_bytes()).unwrap();
             stream
         };
-        assert_eq!(end(part("1000-1999")), (206, 1_000), "it is there");
+        // What the first one has may still be on its way to the disk; what this one has is there.
         let middle = size / 2;
-        let (mut across, mut all) =
-            (part(&format!("{}-{}", middle - 500, middle + 99)), part("0-"));
-        assert_eq!((take(&mut across, 500), take(&mut all, middle)), (500, middle));
+        let mut all = part("0-");
+        assert_eq!(take(&mut all, middle), middle);
+        assert_eq!(end(part("1000-1999")), (206, 1_000), "it is there");
+        let mut across = part(&format!("{}-{}", middle - 500, middle + 99));
+        assert_eq!(take(&mut across, 500), 500);
         assert_eq!(origin.requests().len(), 1);
         // Nobody knows when that comes.
         assert_eq!(end(part(&format!("{}-", size - 9))).0, 200, "the origin does not know ranges");
