@@ -76,3 +76,15 @@ fn the_first_line_of_a_command_on_either_output() {
     assert_eq!(said(Command::new("sh").args(["-c", "echo x >&2"])).as_deref(), Some("x"));
     assert_eq!(said(&mut Command::new("/no/such/program")), None);
 }
+
+#[test]
+fn cpu_time_is_known_more_exactly_than_by_ticks() {
+    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let mut used = 0.0;
+    while used == 0.0 {
+        used = process_cpu(busy.id()).unwrap();
+    }
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    assert!((used * ticks_per_second()).fract() > 1e-6, "{used}");
+}
