@@ -25,6 +25,8 @@ pub(crate) enum Command {
         #[arg(short, long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Run a service written in Lua
+    Lua(crate::lua::Lua),
     /// Put load on a server, measure it, and report
     Bench(Box<sluice_load::BenchArguments>),
     /// Print the JSON schema of the configuration, for editors

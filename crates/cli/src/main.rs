@@ -2,6 +2,7 @@
 
 mod arguments;
 mod check;
+mod lua;
 mod quick;
 mod run;
 mod terminal;
@@ -21,10 +22,12 @@ const USAGE: u8 = 2;
 const RUNTIME: u8 = 3;
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let (line, variables) = lua::split(std::env::args_os());
+    match Arguments::parse_from(line).command {
         Command::Run(run) => run::run(run),
         Command::Upgrade(which) => upgrade::upgrade(&which),
         Command::Check { config } => check::check(config),
+        Command::Lua(arguments) => lua::lua(arguments, variables),
         Command::Bench(arguments) => ExitCode::from(sluice_load::bench(&arguments)),
         Command::Schema => terminal::print(&schema()),
         Command::Completions { shell } => terminal::print(&completions(shell)),

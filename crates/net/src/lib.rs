@@ -12,6 +12,7 @@ pub mod disk;
 pub mod errand;
 pub mod files;
 mod inherit;
+pub mod interrupt;
 mod listen;
 mod log_writer;
 mod mailbox;

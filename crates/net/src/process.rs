@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 /// How a thread ended.
@@ -45,6 +46,19 @@ pub fn start_thread<T: 'static>(
 #[must_use]
 pub fn cpus() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Binds the calling thread to one CPU, counted from 0.
+///
+/// # Errors
+/// If there is no such CPU, or the process may not use it.
+pub fn pin_thread(cpu: usize) -> io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Raises the limit of open descriptors as far as the kernel lets anybody: each connection takes one,

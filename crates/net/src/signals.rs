@@ -38,3 +38,25 @@ pub fn watch_signals(mut deliver: impl FnMut(Signal) + Send + 'static) -> io::Re
     };
     start_thread("sluice-signals", run, |_: End<()>| {})
 }
+
+/// Takes the same signals over, and tells each by its name, like `SIGTERM`: for programs that decide themselves what a
+/// signal means.
+///
+/// # Errors
+/// If the kernel refuses a handler or the thread.
+pub fn watch_names(mut deliver: impl FnMut(&'static str) + Send + 'static) -> io::Result<()> {
+    let names = [
+        (SIGHUP, "SIGHUP"),
+        (SIGINT, "SIGINT"),
+        (SIGTERM, "SIGTERM"),
+        (SIGUSR1, "SIGUSR1"),
+        (SIGUSR2, "SIGUSR2"),
+    ];
+    let mut signals = Signals::new(names.map(|(number, _)| number))?;
+    let run = move || {
+        for number in signals.forever() {
+            names.iter().filter(|(known, _)| *known == number).for_each(|(_, name)| deliver(name));
+        }
+    };
+    start_thread("sluice-signals", run, |_: End<()>| {})
+}

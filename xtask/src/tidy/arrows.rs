@@ -27,6 +27,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("files", &["message", "meter", "net", "filter"]),
     // Keeps answers; like the others it borrows clocks and requests from the gateway.
     ("cache", &["message", "meter", "net", "expression", "filter"]),
+    // Services of scripts, and later what scripts do to requests.
+    ("lua", &["message", "net", "wire", "conn"]),
     ("engine", &["message", "meter", "net", "wire", "route", "conn", "upstream", "filter"]),
     (
         "control",
@@ -59,7 +61,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "message", "meter", "model", "net", "wire", "route", "conn", "upstream", "engine",
-            "control", "admin", "load",
+            "control", "admin", "load", "lua",
         ],
     ),
     // Its client of HTTP/2.

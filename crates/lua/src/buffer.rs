@@ -1,0 +1,184 @@
+//! Bytes on their way between a socket and a script.
+
+use std::cell::RefCell;
+
+use crate::delimiter::Want;
+
+/// What a read usually brings.
+const USUAL: usize = 8 * 1024;
+
+/// What the buffer of a busy connection grows to by reads.
+const LARGE: usize = 64 * 1024;
+
+/// Buffers kept for the next ones, per thread.
+const KEPT: usize = 128;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn lend() -> Vec<u8> {
+    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(USUAL))
+}
+
+fn give_back(mut bytes: Vec<u8>) {
+    if bytes.capacity() == 0 || bytes.capacity() > LARGE {
+        return;
+    }
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < KEPT {
+            bytes.clear();
+            spare.push(bytes);
+        }
+    });
+}
+
+/// What has arrived and was not read by the script.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+    /// So many bytes of the content hold no beginning of what the reader waits for.
+    searched: usize,
+}
+
+impl Input {
+    #[inline]
+    fn content(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// Bytes that wait to be read.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// How many bytes satisfy a reader; absent if more have to come.
+    #[inline]
+    pub(crate) fn find(&mut self, want: &Want) -> Option<usize> {
+        match want {
+            Want::Exactly(length) => (self.len() >= *length).then_some(*length),
+            Want::Until(delimiter) => {
+                let found = delimiter.end_in(self.content(), self.searched);
+                if found.is_none() {
+                    self.searched = delimiter.searched(self.len());
+                }
+                found
+            }
+        }
+    }
+
+    /// The first bytes, which count as read.
+    #[inline]
+    pub(crate) fn take(&mut self, length: usize) -> &[u8] {
+        let start = self.start;
+        self.start = (start + length).min(self.bytes.len());
+        self.searched = 0;
+        self.bytes.get(start..self.start).unwrap_or_default()
+    }
+
+    /// Another reader may look for something else.
+    #[inline]
+    pub(crate) fn forget_search(&mut self) {
+        self.searched = 0;
+    }
+
+    /// What to read into; at most `most` bytes fit beside what waits already, but always some.
+    pub(crate) fn tail(&mut self, most: usize) -> &mut Vec<u8> {
+        if self.bytes.capacity() == 0 {
+            self.bytes = lend();
+        }
+        if self.start > 0 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        let waiting = self.bytes.len();
+        if waiting == self.bytes.capacity() {
+            let more = waiting.clamp(USUAL, 16 * LARGE);
+            self.bytes.reserve_exact(more.min(most.saturating_sub(waiting)).max(USUAL));
+        }
+        &mut self.bytes
+    }
+
+    /// Gives the memory back if nothing is in it.
+    #[inline]
+    pub(crate) fn rest(&mut self) {
+        if self.len() == 0 {
+            self.release();
+        }
+    }
+
+    /// Gives the memory back with whatever is in it.
+    pub(crate) fn release(&mut self) {
+        self.start = 0;
+        self.searched = 0;
+        give_back(std::mem::take(&mut self.bytes));
+    }
+}
+
+/// What the script wrote and the kernel has not taken.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Output {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.bytes.len()
+    }
+
+    #[inline]
+    pub(crate) fn content(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// Adds bytes; says how many wait now.
+    #[inline]
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> usize {
+        if self.bytes.capacity() == 0 {
+            self.bytes = lend();
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.len()
+    }
+
+    /// Bytes that wait.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// The kernel has taken so many.
+    #[inline]
+    pub(crate) fn consume(&mut self, length: usize) {
+        self.start = (self.start + length).min(self.bytes.len());
+        if self.is_empty() {
+            self.release();
+        } else if self.start >= LARGE && self.start >= self.len() {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+    }
+
+    /// Gives the memory back with whatever is in it.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        self.start = 0;
+        give_back(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

@@ -1,0 +1,401 @@
+//! A connection of a script: what it reads lies ready here, what it writes is gathered here, and a task of its own
+//! moves both.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use mlua_sys::lua_State;
+use sluice_conn::linger;
+use sluice_net::{Deadline, Nanos, PeerAddress, Stream, now, spawn};
+
+use crate::buffer::{Input, Output};
+use crate::cause::Cause;
+use crate::delimiter::Want;
+use crate::host::{Ending, Host, Id, Owner, Status};
+use crate::settings::Level;
+use crate::vm;
+
+/// How long the peers of connections that scripts forgot may have been gone before somebody looks for them.
+const FORSAKEN: Duration = Duration::from_secs(1);
+
+/// A coroutine that waits for bytes.
+pub(crate) struct Reader {
+    pub(crate) id: Id,
+    pub(crate) thread: *mut lua_State,
+    pub(crate) want: Want,
+    pub(crate) until: Option<Nanos>,
+}
+
+/// Whether the handler of a connection still runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handler {
+    /// It may read and write.
+    Runs,
+    /// It has returned; what it gave the connection to may.
+    Returned,
+}
+
+/// A connection as scripts see it.
+pub(crate) struct Connection {
+    host: Rc<Host>,
+    pub(crate) number: u64,
+    pub(crate) peer: PeerAddress,
+    pub(crate) input: RefCell<Input>,
+    pub(crate) output: RefCell<Output>,
+    reader: RefCell<Option<Reader>>,
+    waker: RefCell<Option<Waker>>,
+    /// The task of the connection is at work and will look at everything before it waits.
+    driving: Cell<bool>,
+    closed: Cell<bool>,
+    /// The peer is not to take what it got for the whole.
+    broken: Cell<bool>,
+    ended: Cell<Option<Cause>>,
+    /// The script has been told of the end.
+    told: Cell<bool>,
+    handler: Cell<Handler>,
+    /// Most bytes taken from the kernel before the script has read them.
+    pub(crate) room: Cell<usize>,
+}
+
+impl Connection {
+    /// A connection that is driven from now on.
+    pub(crate) fn start(host: &Rc<Host>, stream: Stream, peer: PeerAddress) -> Rc<Self> {
+        let connection = Rc::new(Self {
+            host: Rc::clone(host),
+            number: host.next_number(),
+            peer,
+            input: RefCell::default(),
+            output: RefCell::default(),
+            reader: RefCell::default(),
+            waker: RefCell::default(),
+            driving: Cell::default(),
+            closed: Cell::default(),
+            broken: Cell::default(),
+            ended: Cell::default(),
+            told: Cell::default(),
+            handler: Cell::new(Handler::Runs),
+            room: Cell::new(usize::MAX),
+        });
+        let driver = Driver { stream, deadline: None, linger: None, forsaken: false };
+        spawn(drive(Rc::clone(&connection), driver));
+        connection
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Why nothing more comes from the peer; absent as long as something may.
+    #[inline]
+    pub(crate) fn ended(&self) -> Option<Cause> {
+        self.ended.get()
+    }
+
+    /// The script is told of the end now.
+    pub(crate) fn tell_end(&self) {
+        self.told.set(true);
+    }
+
+    pub(crate) fn has_reader(&self) -> bool {
+        self.reader.borrow().is_some()
+    }
+
+    /// A coroutine waits from now on.
+    #[inline]
+    pub(crate) fn set_reader(&self, reader: Reader) {
+        self.host.set_status(reader.id, Status::Io);
+        *self.reader.borrow_mut() = Some(reader);
+        self.wake();
+    }
+
+    /// Has the task of the connection look at everything.
+    #[inline]
+    pub(crate) fn wake(&self) {
+        if self.driving.get() {
+            return;
+        }
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Takes bytes for the peer; false if too many wait already, which is the end of the connection.
+    #[inline]
+    pub(crate) fn write(&self, bytes: &[u8]) -> bool {
+        let waiting = self.output.borrow_mut().append(bytes);
+        self.wake();
+        waiting <= self.host.settings.write_limit || self.overflow()
+    }
+
+    #[cold]
+    fn overflow(&self) -> bool {
+        let limit = self.host.settings.write_limit;
+        let line =
+            format!("{self}: closed, since more than {limit} bytes wait for the peer to read");
+        self.host.say(Level::Error, &line);
+        self.ended.set(Some(Cause::NO_BUFFERS));
+        self.abort();
+        false
+    }
+
+    /// Nothing more is read or written by the script. What was written still goes out.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.input.borrow_mut().release();
+        if let Some(reader) = self.reader.borrow_mut().take() {
+            self.answer_later(&reader, Cause::Closed);
+        }
+        self.wake();
+    }
+
+    /// The end, now, and so that the peer sees that something is missing.
+    fn abort(&self) {
+        self.broken.set(true);
+        self.output.borrow_mut().release();
+        self.close();
+    }
+
+    /// A reader that is told by the queue, since somebody else runs.
+    fn answer_later(&self, reader: &Reader, cause: Cause) {
+        vm::with_stack(&self.host, reader.thread, |frame| frame.fail(cause.text().as_bytes()));
+        self.host.make_ready(reader.id, 2);
+    }
+}
+
+impl std::fmt::Display for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.peer {
+            PeerAddress::Tcp(address) => write!(f, "connection of {address}"),
+            PeerAddress::Unix => f.write_str("connection of a Unix-domain socket"),
+        }
+    }
+}
+
+impl Owner for Connection {
+    fn ended(&self, ending: Ending) {
+        self.handler.set(Handler::Returned);
+        if ending == Ending::Failed {
+            self.close();
+        }
+        self.wake();
+    }
+}
+
+/// What a script holds of a connection: when it is collected, nobody will read or write any more.
+pub(crate) struct Handle(pub(crate) Rc<Connection>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let connection = &self.0;
+        // No reader can be left: a coroutine that waits holds its arguments.
+        connection.closed.set(true);
+        connection.wake();
+    }
+}
+
+/// Whether the task has something to look at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Again,
+    Wait,
+}
+
+/// What the task of a connection owns.
+struct Driver {
+    stream: Stream,
+    /// Made when somebody first waits with a timeout.
+    deadline: Option<Deadline>,
+    /// When what is left of a closed connection is given up.
+    linger: Option<Nanos>,
+    /// Told once that nobody may be interested in it any more.
+    forsaken: bool,
+}
+
+/// The task of a connection.
+async fn drive(connection: Rc<Connection>, mut driver: Driver) {
+    let parting = poll_fn(|cx| {
+        if connection.waker.borrow().is_none() {
+            *connection.waker.borrow_mut() = Some(cx.waker().clone());
+        }
+        connection.driving.set(true);
+        let polled = driver.drive(&connection, cx);
+        connection.driving.set(false);
+        polled
+    });
+    let parting = parting.await;
+    // Whoever still sends would get a reset instead of the last answer.
+    if parting == Parting::InPeace && connection.ended.get().is_none() {
+        linger(&driver.stream, &Deadline::new()).await;
+    }
+}
+
+/// How a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parting {
+    /// The peer has got everything.
+    InPeace,
+    /// It is to see that something is missing.
+    Abrupt,
+}
+
+impl Driver {
+    fn drive(&mut self, connection: &Connection, cx: &Context<'_>) -> Poll<Parting> {
+        loop {
+            self.flush(connection, cx);
+            if connection.closed.get() {
+                return self.part(connection, cx);
+            }
+            let reads = connection.has_reader();
+            let next = if reads { self.feed(connection, cx) } else { self.watch(connection, cx) };
+            if next == Next::Wait {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Writes what the kernel takes.
+    #[inline]
+    fn flush(&self, connection: &Connection, cx: &Context<'_>) {
+        let mut output = connection.output.borrow_mut();
+        while !output.is_empty() {
+            match self.stream.poll_write(cx, output.content()) {
+                Poll::Ready(Ok(written)) => output.consume(written),
+                Poll::Ready(Err(error)) => {
+                    output.release();
+                    connection.ended.set(Some(Cause::of(&error)));
+                }
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Somebody waits for bytes.
+    fn feed(&mut self, connection: &Connection, cx: &Context<'_>) -> Next {
+        if self.serve(connection) {
+            return Next::Again;
+        }
+        let read = {
+            let mut input = connection.input.borrow_mut();
+            let room = connection.room.get();
+            if self.stream.poll_readable(cx).is_pending() {
+                Poll::Pending
+            } else {
+                self.stream.poll_read(cx, input.tail(room))
+            }
+        };
+        match read {
+            Poll::Ready(Ok(0)) => connection.ended.set(Some(Cause::End)),
+            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Err(error)) => connection.ended.set(Some(Cause::of(&error))),
+            Poll::Pending => return self.wait(connection, cx),
+        }
+        Next::Again
+    }
+
+    /// Resumes the reader if it can have what it wants, or never will; says whether it did.
+    fn serve(&self, connection: &Connection) -> bool {
+        let mut slot = connection.reader.borrow_mut();
+        let Some(reader) = slot.as_ref() else { return false };
+        let host = &connection.host;
+        let mut input = connection.input.borrow_mut();
+        let found = input.find(&reader.want);
+        let (id, thread) = (reader.id, reader.thread);
+        let values = if let Some(length) = found {
+            let before = host.memory.relax();
+            // Pushed by hand: this is what every line of a service goes through.
+            vm::push_bytes(thread, input.take(length));
+            host.memory.restore(before);
+            1
+        } else {
+            let full = input.len() >= host.settings.read_limit;
+            let late = reader.until.is_some_and(|until| until <= now());
+            let cause = match (connection.ended.get(), full, late) {
+                (Some(cause), ..) => cause,
+                (None, true, _) => Cause::NO_BUFFERS,
+                (None, false, true) => Cause::TIMED_OUT,
+                (None, false, false) => return false,
+            };
+            if connection.ended.get().is_some() {
+                connection.told.set(true);
+            }
+            vm::with_stack(host, thread, |frame| frame.fail(cause.text().as_bytes()));
+            2
+        };
+        *slot = None;
+        drop((slot, input));
+        vm::run(host, id, values);
+        true
+    }
+
+    /// Nothing to read: until when the reader waits.
+    #[inline]
+    fn wait(&mut self, connection: &Connection, cx: &Context<'_>) -> Next {
+        connection.input.borrow_mut().rest();
+        let until = connection.reader.borrow().as_ref().and_then(|reader| reader.until);
+        match until {
+            Some(until) => {
+                let deadline = self.deadline.get_or_insert_with(Deadline::new);
+                if deadline.poll_at(until, cx).is_ready() { Next::Again } else { Next::Wait }
+            }
+            None => Next::Wait,
+        }
+    }
+
+    /// Nobody waits for bytes: is anybody going to?
+    fn watch(&mut self, connection: &Connection, cx: &Context<'_>) -> Next {
+        connection.input.borrow_mut().rest();
+        if connection.handler.get() == Handler::Runs {
+            return Next::Wait;
+        }
+        if connection.told.get() && connection.output.borrow().is_empty() {
+            connection.closed.set(true);
+            return Next::Again;
+        }
+        if !self.forsaken && self.stream.poll_closed(cx).is_ready() {
+            self.forsaken = true;
+            forsake(&connection.host);
+        }
+        Next::Wait
+    }
+
+    /// Closed by the script: what is left goes out, for a while.
+    fn part(&mut self, connection: &Connection, cx: &Context<'_>) -> Poll<Parting> {
+        if !connection.broken.get() {
+            if connection.output.borrow().is_empty() {
+                return Poll::Ready(Parting::InPeace);
+            }
+            let linger = now().saturating_add(nanos(connection.host.settings.linger));
+            let until = *self.linger.get_or_insert(linger);
+            let deadline = self.deadline.get_or_insert_with(Deadline::new);
+            if deadline.poll_at(until, cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        self.stream.abort_on_close();
+        Poll::Ready(Parting::Abrupt)
+    }
+}
+
+/// The handler of a connection has returned and its peer has left: if the script has forgotten it, only the collector
+/// can tell. It is asked once for all that come together.
+fn forsake(host: &Rc<Host>) {
+    host.forsaken.set(host.forsaken.get() + 1);
+    if host.forsaken.get() > 1 {
+        return;
+    }
+    let host = Rc::clone(host);
+    spawn(async move {
+        Deadline::new().sleep(FORSAKEN).await;
+        host.forsaken.set(0);
+        vm::collect_all(&host);
+    });
+}
+
+/// What saturates is 584 years.
+pub(crate) fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,100 @@
+//! What lines of a protocol end with.
+
+use memchr::memchr;
+
+/// Bytes that end what is read; short ones, which nearly all are, without memory of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Delimiter {
+    /// As many of these as the number says, at least one.
+    Short([u8; 15], u8),
+    /// More than that.
+    Long(Box<[u8]>),
+}
+
+impl Delimiter {
+    /// Absent if there are no bytes at all.
+    #[inline]
+    pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
+        let mut short = [0; 15];
+        match (short.get_mut(..bytes.len()), u8::try_from(bytes.len())) {
+            (_, Ok(0)) => None,
+            (Some(room), Ok(length)) => {
+                room.copy_from_slice(bytes);
+                Some(Self::Short(short, length))
+            }
+            _ => Some(Self::Long(bytes.into())),
+        }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes, length) => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Self::Long(bytes) => bytes,
+        }
+    }
+
+    /// Where the first delimiter ends, if it begins at `from` or later.
+    #[inline]
+    pub(crate) fn end_in(&self, text: &[u8], from: usize) -> Option<usize> {
+        let bytes = self.bytes();
+        let (first, rest) = bytes.split_first()?;
+        let mut at = from;
+        loop {
+            at += memchr(*first, text.get(at..)?)? + 1;
+            if text.get(at..)?.starts_with(rest) {
+                return Some(at + rest.len());
+            }
+        }
+    }
+
+    /// Up to where text without a delimiter need not be looked at again when more follows.
+    pub(crate) fn searched(&self, length: usize) -> usize {
+        length.saturating_sub(self.bytes().len() - 1)
+    }
+}
+
+/// What a reader waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// So many bytes.
+    Exactly(usize),
+    /// Everything up to this, and this.
+    Until(Delimiter),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_first_end() {
+        let long = "0123456789abcdefghij";
+        let rows: [(&str, &str, usize, Option<usize>); 10] = [
+            ("\n", "a\nb\n", 0, Some(2)),
+            ("\n", "a\nb\n", 2, Some(4)),
+            ("\n", "ab", 0, None),
+            ("\r\n", "a\rb\r\n", 0, Some(5)),
+            ("\r\n", "a\r", 0, None),
+            ("\r\n", "\r\r\n", 0, Some(3)),
+            ("\r\n.\r\n", "x\r\n\r\n.\r\ny", 0, Some(8)),
+            (long, "x0123456789abcdefghijy", 0, Some(21)),
+            (long, "0123456789abcdefghi", 0, None),
+            ("aab", "aaab", 0, Some(4)),
+        ];
+        for (delimiter, text, from, expected) in rows {
+            let found = Delimiter::new(delimiter.as_bytes()).unwrap();
+            assert_eq!(found.end_in(text.as_bytes(), from), expected, "{delimiter:?} in {text:?}");
+        }
+        assert_eq!(Delimiter::new(b""), None);
+    }
+
+    #[test]
+    fn a_delimiter_that_comes_in_two_parts_is_found() {
+        let delimiter = Delimiter::new(b"\r\n").unwrap();
+        assert_eq!(delimiter.end_in(b"abc\r", 0), None);
+        let from = delimiter.searched(4);
+        assert_eq!((from, delimiter.end_in(b"abc\r\n", from)), (3, Some(5)));
+        assert_eq!(delimiter.searched(0), 0);
+    }
+}

@@ -1,0 +1,252 @@
+//! What belongs to one Lua state beside it: its settings, its coroutines, and who is to run next.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+
+use mlua_sys::lua_State;
+use slab::Slab;
+use sluice_net::interrupt::Limit;
+
+use crate::memory::Memory;
+use crate::ports::Ports;
+use crate::settings::{Level, Settings};
+use crate::voice::Voice;
+
+/// A coroutine that the loop drives; the generation tells it from one that had its place before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Id {
+    pub(crate) index: usize,
+    pub(crate) generation: u64,
+}
+
+/// What a coroutine is at, in the words of `silly.task`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It runs at this moment.
+    Run,
+    /// It is in the queue of those who run next.
+    Ready,
+    /// It waits for `wakeup`.
+    Wait,
+    /// It waits for time to pass.
+    Sleep,
+    /// It waits for a connection.
+    Io,
+}
+
+/// How a coroutine ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Its function returned.
+    Returned,
+    /// With an error, which is in the log.
+    Failed,
+}
+
+/// Who wants to know how a coroutine ended.
+pub(crate) trait Owner {
+    fn ended(&self, ending: Ending);
+}
+
+/// One coroutine.
+pub(crate) struct Coroutine {
+    pub(crate) thread: *mut lua_State,
+    /// Where the registry keeps it from being collected.
+    pub(crate) anchor: i32,
+    pub(crate) generation: u64,
+    pub(crate) status: Status,
+    /// How many values lie ready for its next run.
+    pub(crate) values: i32,
+    pub(crate) owner: Option<Rc<dyn Owner>>,
+    /// A script has a handle of it: it is not used again for something else.
+    pub(crate) exposed: bool,
+}
+
+/// A thread that has nothing to do and can be given something.
+pub(crate) struct Idle {
+    pub(crate) thread: *mut lua_State,
+    pub(crate) anchor: i32,
+}
+
+/// A function that is to be called later.
+pub(crate) struct Timer {
+    /// A table of the function and its argument, in the registry.
+    pub(crate) call: i32,
+    pub(crate) waker: Option<Waker>,
+}
+
+/// One state's surroundings. `repr(C)`, with the memory first: LuaJIT gives back one pointer, for both.
+#[repr(C)]
+pub(crate) struct Host {
+    pub(crate) memory: Memory,
+    pub(crate) settings: Settings,
+    pub(crate) voice: Voice,
+    pub(crate) level: Cell<Level>,
+    /// The main thread of the state; null before it is made and after it is closed.
+    pub(crate) main: Cell<*mut lua_State>,
+    /// The metatable of all objects and that of connections, in the registry.
+    pub(crate) object_meta: Cell<i32>,
+    pub(crate) connection_meta: Cell<i32>,
+    pub(crate) coroutines: RefCell<Slab<Coroutine>>,
+    pub(crate) idle: RefCell<Vec<Idle>>,
+    pub(crate) ready: RefCell<VecDeque<Id>>,
+    /// The coroutine that runs, and its thread.
+    pub(crate) current: Cell<Option<(Id, *mut lua_State)>>,
+    /// The task that runs those who are ready.
+    pub(crate) pump: RefCell<Option<Waker>>,
+    pub(crate) limit: RefCell<Option<Rc<Limit>>>,
+    /// The run took too long, and is being ended.
+    pub(crate) overrun: Cell<bool>,
+    /// The script asked for the end of the program, with this status.
+    pub(crate) exit: Cell<Option<u8>>,
+    /// Who waits for that.
+    pub(crate) watcher: RefCell<Option<Waker>>,
+    /// Coroutines by their threads.
+    pub(crate) threads: RefCell<HashMap<usize, Id>>,
+    /// What is to be called later, by number.
+    pub(crate) timers: RefCell<HashMap<u64, Timer>>,
+    /// Addresses that workers listen at together, and which worker this is.
+    pub(crate) ports: Ports,
+    pub(crate) worker: usize,
+    /// The function that is told of signals, in the registry.
+    pub(crate) on_signal: Cell<Option<i32>>,
+    this: Weak<Self>,
+    /// The lowest address of the stack that runs of this state may use.
+    pub(crate) stack_floor: Cell<usize>,
+    /// Where the last collection left the memory, when it was forced.
+    pub(crate) collected: Cell<usize>,
+    /// How many connections there are whose handler is over and whose peer has left.
+    pub(crate) forsaken: Cell<usize>,
+    last: Cell<u64>,
+}
+
+impl Host {
+    pub(crate) fn new(settings: Settings, voice: Voice, ports: Ports, worker: usize) -> Rc<Self> {
+        Rc::new_cyclic(|this| Self {
+            memory: Memory::new(settings.memory),
+            level: Cell::new(settings.log_level),
+            settings,
+            voice,
+            main: Cell::new(std::ptr::null_mut()),
+            object_meta: Cell::default(),
+            connection_meta: Cell::default(),
+            coroutines: RefCell::default(),
+            idle: RefCell::default(),
+            ready: RefCell::default(),
+            current: Cell::default(),
+            pump: RefCell::default(),
+            limit: RefCell::default(),
+            overrun: Cell::default(),
+            exit: Cell::default(),
+            watcher: RefCell::default(),
+            threads: RefCell::default(),
+            timers: RefCell::default(),
+            ports,
+            worker,
+            on_signal: Cell::default(),
+            this: Weak::clone(this),
+            stack_floor: Cell::default(),
+            collected: Cell::default(),
+            forsaken: Cell::default(),
+            last: Cell::default(),
+        })
+    }
+
+    /// The host itself, for tasks that outlive a call.
+    ///
+    /// # Panics
+    /// Never: whoever calls has a reference.
+    #[expect(
+        clippy::expect_used,
+        reason = "a host is only ever made in an `Rc`, and it is borrowed right now"
+    )]
+    pub(crate) fn shared(&self) -> Rc<Self> {
+        self.this.upgrade().expect("it is alive")
+    }
+
+    /// The script wants the program to end.
+    pub(crate) fn leave(&self, status: u8) {
+        if self.exit.get().is_none() {
+            self.exit.set(Some(status));
+        }
+        if let Some(watcher) = &*self.watcher.borrow() {
+            watcher.wake_by_ref();
+        }
+    }
+
+    /// Who is told how a coroutine ends.
+    pub(crate) fn set_owner(&self, id: Id, owner: Rc<dyn Owner>) {
+        if let Some(it) = self.coroutines.borrow_mut().get_mut(id.index) {
+            it.owner = Some(owner);
+        }
+    }
+
+    /// A script has a handle of this coroutine.
+    pub(crate) fn expose(&self, id: Id) {
+        if let Some(it) = self.coroutines.borrow_mut().get_mut(id.index) {
+            it.exposed = true;
+        }
+    }
+
+    /// A number that this state has not given out before.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.last.set(self.last.get() + 1);
+        self.last.get()
+    }
+
+    /// The coroutine that runs on this thread of the state; absent if it is one that a script made, which the
+    /// loop does not know.
+    #[inline]
+    pub(crate) fn running(&self, thread: *mut lua_State) -> Option<Id> {
+        self.current.get().filter(|(_, running)| std::ptr::eq(*running, thread)).map(|(id, _)| id)
+    }
+
+    /// What a coroutine is at; absent if it has ended.
+    pub(crate) fn status(&self, id: Id) -> Option<Status> {
+        let coroutines = self.coroutines.borrow();
+        coroutines.get(id.index).filter(|it| it.generation == id.generation).map(|it| it.status)
+    }
+
+    /// Notes what a coroutine is at.
+    #[inline]
+    pub(crate) fn set_status(&self, id: Id, status: Status) {
+        let mut coroutines = self.coroutines.borrow_mut();
+        if let Some(it) = coroutines.get_mut(id.index).filter(|it| it.generation == id.generation) {
+            it.status = status;
+        }
+    }
+
+    /// The coroutine with this thread; absent if it has ended.
+    pub(crate) fn find(&self, thread: *mut lua_State) -> Option<Id> {
+        self.threads.borrow().get(&thread.addr()).copied()
+    }
+
+    /// Puts a coroutine into the queue of those who run next, with so many values on its stack.
+    pub(crate) fn make_ready(&self, id: Id, values: i32) {
+        {
+            let mut coroutines = self.coroutines.borrow_mut();
+            let found = coroutines.get_mut(id.index).filter(|it| it.generation == id.generation);
+            let Some(it) = found else { return };
+            it.status = Status::Ready;
+            it.values = values;
+        }
+        self.ready.borrow_mut().push_back(id);
+        if self.current.get().is_none() {
+            self.wake_pump();
+        }
+    }
+
+    /// Has those who are ready run in a task of their own.
+    pub(crate) fn wake_pump(&self) {
+        if let Some(pump) = &*self.pump.borrow() {
+            pump.wake_by_ref();
+        }
+    }
+
+    /// A line of the program's own about the script.
+    pub(crate) fn say(&self, level: Level, text: &str) {
+        self.voice.write(level, text.as_bytes());
+    }
+}

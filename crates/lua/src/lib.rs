@@ -1,0 +1,38 @@
+//! Services written in Lua: a script, its connections, and the modules that Silly's scripts know.
+//!
+//! Each worker has one Lua state ([`serve`]) and runs it on its own event loop. A connection has a task, which moves
+//! bytes, and a coroutine, which the task resumes when what it waits for is there: nothing goes from thread to thread.
+//! What a script does without waiting is a call of C that returns at once: a read that finds its line in the buffer,
+//! a write, which is gathered with the others of the same turn.
+//!
+//! From below: [`memory`] and [`host`] are what surrounds a state; [`frame`] is a call from a script, and the only thing
+//! that functions for scripts see of LuaJIT; [`vm`] makes states and resumes coroutines; [`connection`] and [`listen`]
+//! drive sockets; the rest are functions for scripts, and the modules made of them (`script/*.lua`).
+
+mod address;
+mod basic;
+mod buffer;
+mod cause;
+mod connection;
+mod delimiter;
+mod digest;
+mod frame;
+mod host;
+mod json;
+mod listen;
+mod memory;
+mod modules;
+mod ports;
+mod service;
+mod settings;
+mod task;
+mod tcp;
+#[cfg(test)]
+mod tests;
+mod vm;
+mod voice;
+mod worker;
+
+pub use service::{Launch, serve};
+pub use settings::{Access, Level, Settings};
+pub use voice::Voice;

@@ -1,0 +1,200 @@
+//! Listening and connecting.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use sluice_net::{
+    Accepted, Deadline, Endpoint, Listener, PeerAddress, Pool, Stream, connect, offload_to,
+    resolve, spawn,
+};
+
+use crate::address::{self, Peer};
+use crate::cause::Cause;
+use crate::frame::{Frame, Kind, Reply, native};
+use crate::host::{Host, Status};
+use crate::ports::Share;
+use crate::settings::Level;
+use crate::tcp::{milliseconds, no_task, push_connection};
+use crate::vm;
+
+/// Pause after the kernel refused a connection: descriptors come back when others close.
+const PAUSE: Duration = Duration::from_millis(100);
+
+native!(native_listen, listen);
+native!(native_connect, start_connect);
+native!(native_close, close);
+
+/// A listener of a script. It listens until it is closed, also if the script has forgotten it.
+struct Acceptor {
+    /// Gone once it is closed.
+    share: RefCell<Option<Share>>,
+    wakers: RefCell<Vec<Waker>>,
+    /// The function that gets the connections, in the registry.
+    handler: Cell<i32>,
+}
+
+/// `listen(address, handler)`: the listener, its number and its address, or nil and an error.
+fn listen(frame: &Frame<'_>) -> Reply {
+    let Some(text) = frame.text(1) else { return frame.raise("tcp.listen: an address is missing") };
+    if frame.kind(2) != Kind::Function {
+        return frame.raise("tcp.listen: a function for its connections is missing");
+    }
+    let Some(endpoint) = address::listen(&text) else {
+        return frame.fail(Cause::INVALID.text().as_bytes());
+    };
+    let host = frame.host().shared();
+    let opened = host.ports.listen(endpoint, host.worker).and_then(|share| {
+        let listeners = share.binding.listeners(host.worker)?;
+        share.binding.keep();
+        Ok((share, listeners))
+    });
+    let (share, listeners) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return frame.fail(Cause::of(&error).text().as_bytes()),
+    };
+    let bound = share.binding.endpoint().to_string();
+    frame.push_copy(2);
+    let handler = Cell::new(frame.keep());
+    let acceptor =
+        Rc::new(Acceptor { share: RefCell::new(Some(share)), wakers: RefCell::default(), handler });
+    for listener in listeners {
+        spawn(accept_all(Rc::clone(&host), Rc::clone(&acceptor), listener));
+    }
+    frame.push_object(acceptor);
+    frame.push_count(host.next_number());
+    frame.push_bytes(bound.as_bytes());
+    Reply::Values(3)
+}
+
+/// `close(listener)`.
+fn close(frame: &Frame<'_>) -> Reply {
+    let Some(acceptor) = frame.object::<Acceptor>(1) else {
+        return frame.raise("bad argument #1: a listener is expected");
+    };
+    if acceptor.share.borrow_mut().take().is_none() {
+        return frame.refuse(Cause::Closed.text().as_bytes());
+    }
+    frame.forget(acceptor.handler.get());
+    acceptor.wakers.take().iter().for_each(Waker::wake_by_ref);
+    frame.push_truth(true);
+    Reply::Values(1)
+}
+
+/// Accepts until the listener is closed.
+async fn accept_all(host: Rc<Host>, acceptor: Rc<Acceptor>, listener: Listener) {
+    let pause = Deadline::new();
+    while let Some(accepted) = accept_or_close(&acceptor, &listener).await {
+        let taken = accepted.and_then(|accepted| {
+            let peer = accepted.peer;
+            Ok((accepted.into_stream()?, peer))
+        });
+        match taken {
+            Ok((stream, peer)) => take_in(&host, &acceptor, stream, peer),
+            Err(error) => {
+                host.say(Level::Error, &format!("cannot accept connections: {error}"));
+                pause.sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn accept_or_close(acceptor: &Acceptor, listener: &Listener) -> Option<io::Result<Accepted>> {
+    let mut accept = pin!(listener.accept());
+    poll_fn(|cx| {
+        if acceptor.share.borrow().is_none() {
+            return Poll::Ready(None);
+        }
+        let polled = accept.as_mut().poll(cx).map(Some);
+        let mut wakers = acceptor.wakers.borrow_mut();
+        if polled.is_pending() && !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            wakers.push(cx.waker().clone());
+        }
+        polled
+    })
+    .await
+}
+
+/// Gives a connection to the handler, in a coroutine of its own.
+fn take_in(host: &Rc<Host>, acceptor: &Acceptor, stream: Stream, peer: PeerAddress) {
+    let (id, thread) = vm::create(host, None);
+    let connection = vm::with_stack(host, thread, |frame| {
+        frame.push_kept(acceptor.handler.get());
+        let connection = push_connection(frame, host, (stream, peer));
+        frame.push_bytes(address::show(peer).as_bytes());
+        connection
+    });
+    host.set_owner(id, connection);
+    vm::run(host, id, 2);
+}
+
+/// `connect(address, timeout_ms)`: a connection, or nil and an error.
+fn start_connect(frame: &Frame<'_>) -> Reply {
+    let Some(text) = frame.text(1) else {
+        return frame.raise("tcp.connect: an address is missing");
+    };
+    let Some(peer) = address::peer(&text) else {
+        return frame.fail(Cause::INVALID.text().as_bytes());
+    };
+    let limit = match frame.kind(2) {
+        Kind::Nil => Duration::MAX,
+        _ => milliseconds(frame.number(2).unwrap_or(0.0)),
+    };
+    let (host, thread) = (frame.host().shared(), frame.state());
+    let Some(id) = host.running(thread) else { return no_task(frame) };
+    host.set_status(id, Status::Io);
+    spawn(async move {
+        let done = Deadline::new().limit(limit, reach(peer)).await;
+        let done = done.unwrap_or(Err(Cause::TIMED_OUT));
+        let values = vm::with_stack(&host, thread, |frame| match done {
+            Ok((stream, peer)) => {
+                push_connection(frame, &host, (stream, peer));
+                1
+            }
+            Err(cause) => {
+                frame.fail(cause.text().as_bytes());
+                2
+            }
+        });
+        vm::run(&host, id, values);
+    });
+    Reply::Wait
+}
+
+/// Connects to the first address that answers.
+async fn reach(peer: Peer) -> Result<(Stream, PeerAddress), Cause> {
+    let endpoints = match peer {
+        Peer::Known(endpoint) => vec![endpoint],
+        Peer::Named(host, port) => {
+            let found: Arc<Mutex<Vec<SocketAddr>>> = Arc::default();
+            let place = Arc::clone(&found);
+            // What is not found leaves the place empty.
+            let work = move || {
+                if let Ok(addresses) = resolve::look_up(&host, port) {
+                    *place.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
+                }
+            };
+            offload_to(Pool::Disks, Box::new(work)).await;
+            let found = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
+            found.into_iter().map(Endpoint::Tcp).collect()
+        }
+    };
+    let mut last = Cause::Unresolved;
+    for endpoint in endpoints {
+        let peer = match &endpoint {
+            Endpoint::Tcp(address) => PeerAddress::Tcp(*address),
+            Endpoint::Unix(_) => PeerAddress::Unix,
+        };
+        match connect(&endpoint).await {
+            Ok(stream) => return Ok((stream, peer)),
+            Err(error) => last = Cause::of(&error),
+        }
+    }
+    Err(last)
+}

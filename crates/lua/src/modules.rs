@@ -1,0 +1,124 @@
+//! The functions and modules that scripts find, put together once for each state.
+
+use mlua_sys::lua_CFunction;
+
+use crate::frame::{Frame, native_guard};
+use crate::host::Host;
+use crate::{basic, digest, json, listen, task, tcp, vm};
+
+/// What a state is made ready with.
+const PRELUDE: &str = include_str!("script/prelude.lua");
+
+/// Modules, by the name that `require` gets.
+const MODULES: [(&str, &str); 17] = [
+    ("silly", include_str!("script/silly.lua")),
+    ("silly.task", include_str!("script/task.lua")),
+    ("silly.time", include_str!("script/time.lua")),
+    ("silly.logger", include_str!("script/logger.lua")),
+    ("silly.env", include_str!("script/env.lua")),
+    ("silly.errno", include_str!("script/errno.lua")),
+    ("silly.signal", include_str!("script/signal.lua")),
+    ("silly.net.tcp", include_str!("script/tcp.lua")),
+    ("silly.sync.channel", include_str!("script/channel.lua")),
+    ("silly.sync.mutex", include_str!("script/mutex.lua")),
+    ("silly.sync.waitgroup", include_str!("script/waitgroup.lua")),
+    ("silly.sync.singleflight", include_str!("script/singleflight.lua")),
+    ("silly.encoding.json", include_str!("script/json.lua")),
+    ("silly.encoding.base64", include_str!("script/base64.lua")),
+    ("silly.crypto.hash", include_str!("script/hash.lua")),
+    ("silly.crypto.hmac", include_str!("script/hmac.lua")),
+    ("silly.sync", include_str!("script/sync.lua")),
+];
+
+/// Functions for modules, which are not seen by scripts otherwise.
+const FUNCTIONS: [(&str, lua_CFunction); 43] = [
+    ("guard", native_guard),
+    ("log", basic::native_log),
+    ("level", basic::native_level),
+    ("set_level", basic::native_set_level),
+    ("print", basic::native_print),
+    ("source", basic::native_source),
+    ("compile", basic::native_compile),
+    ("number", basic::native_number),
+    ("exit", basic::native_exit),
+    ("errors", basic::native_errors),
+    ("variables", basic::native_variables),
+    ("on_signal", basic::native_on_signal),
+    ("facts", basic::native_facts),
+    ("memory", basic::native_memory),
+    ("overrun", basic::native_overrun),
+    ("listen", listen::native_listen),
+    ("connect", listen::native_connect),
+    ("close_listener", listen::native_close),
+    ("fork", task::native_fork),
+    ("running", task::native_running),
+    ("wait", task::native_wait),
+    ("wakeup", task::native_wakeup),
+    ("status", task::native_status),
+    ("ready", task::native_ready),
+    ("all", task::native_all),
+    ("sleep", task::native_sleep),
+    ("after", task::native_after),
+    ("cancel", task::native_cancel),
+    ("now", task::native_now),
+    ("monotonic", task::native_monotonic),
+    ("elapsed", task::native_elapsed),
+    ("json_encode", json::native_encode),
+    ("json_decode", json::native_decode),
+    ("base64_encode", digest::native_base64_encode),
+    ("base64_decode", digest::native_base64_decode),
+    ("url_encode", digest::native_url_encode),
+    ("url_decode", digest::native_url_decode),
+    ("hash", digest::native_hash),
+    ("hash_new", digest::native_new),
+    ("hash_update", digest::native_update),
+    ("hash_final", digest::native_final),
+    ("hash_reset", digest::native_reset),
+    ("hmac", digest::native_hmac),
+];
+
+/// Makes a new state ready for a script.
+///
+/// # Errors
+/// What a chunk of the program says; it does not, unless the memory of the state is too small for them.
+pub(crate) fn install(host: &Host) -> Result<(), String> {
+    vm::with_stack(host, host.main.get(), |frame| {
+        push_functions(frame, &tcp::FUNCTIONS);
+        push_meta(frame);
+        frame.push_chunk(PRELUDE.as_bytes(), "=prelude")?;
+        push_functions(frame, &FUNCTIONS);
+        push_functions(frame, &tcp::FUNCTIONS);
+        frame.set_field(b"connection");
+        frame.push_table(0, 32);
+        for (name, text) in MODULES {
+            frame.push_chunk(text.as_bytes(), &format!("={name}"))?;
+            frame.set_field(name.as_bytes());
+        }
+        frame.set_field(b"modules");
+        Ok::<(), String>(())
+    })?;
+    vm::call_main(host, 1, 0)
+}
+
+fn push_functions(frame: &Frame<'_>, functions: &[(&str, lua_CFunction)]) {
+    frame.push_table(0, i32::try_from(functions.len()).unwrap_or(0));
+    for (name, function) in functions {
+        frame.push_native(*function);
+        frame.set_field(name.as_bytes());
+    }
+}
+
+/// Keeps the metatable of connections, whose methods are on top.
+fn push_meta(frame: &Frame<'_>) {
+    frame.push_table(0, 4);
+    frame.push_copy(-2);
+    frame.set_field(b"__index");
+    frame.push_native(tcp::native_close);
+    frame.set_field(b"__close");
+    frame.push_native(tcp::native_show);
+    frame.set_field(b"__tostring");
+    frame.push_bytes(b"connection");
+    frame.set_field(b"__metatable");
+    frame.host().connection_meta.set(frame.keep());
+    frame.pop();
+}

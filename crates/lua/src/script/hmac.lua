@@ -1,0 +1,4 @@
+-- `silly.crypto.hmac`.
+local native = ...
+
+return { digest = native.hmac }

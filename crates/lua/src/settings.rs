@@ -1,0 +1,107 @@
+//! What whoever starts a script decides about it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a script is to be run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The script.
+    pub script: PathBuf,
+    /// Where `require` looks beside the directory of the script.
+    pub path: Vec<PathBuf>,
+    /// What `silly.env.get` finds.
+    pub variables: Vec<(String, String)>,
+    /// Most bytes of memory that a state may use.
+    pub memory: usize,
+    /// Most CPU time that a coroutine may take without waiting for anything.
+    pub budget: Duration,
+    /// Most bytes that may wait to be read by the script: a read that wants more fails.
+    pub read_limit: usize,
+    /// Most bytes that may wait to be taken by a peer: a connection with more is closed.
+    pub write_limit: usize,
+    /// How long a closed connection may take to get rid of what was written to it.
+    pub linger: Duration,
+    /// Which lines the script's logger writes.
+    pub log_level: Level,
+    /// What scripts may do beside what every script may.
+    pub access: Vec<Access>,
+}
+
+impl Settings {
+    /// The usual settings for a script.
+    #[must_use]
+    pub fn new(script: PathBuf) -> Self {
+        Self {
+            script,
+            path: Vec::new(),
+            variables: Vec::new(),
+            memory: 256 << 20,
+            budget: Duration::from_millis(500),
+            read_limit: 16 << 20,
+            write_limit: 16 << 20,
+            linger: Duration::from_secs(30),
+            log_level: Level::Info,
+            access: Vec::new(),
+        }
+    }
+
+    /// Whether scripts may do this.
+    pub(crate) fn allows(&self, access: Access) -> bool {
+        self.access.contains(&access)
+    }
+}
+
+/// What scripts may be allowed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write files: `io`, `os.remove` and others.
+    Files,
+    /// Start processes: `os.execute`, `io.popen`.
+    Processes,
+}
+
+/// How important a line is; numbered as in `silly.logger`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// For whoever looks for a mistake.
+    Debug,
+    /// As expected.
+    Info,
+    /// Somebody may want to look.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+impl Level {
+    /// The level with this number.
+    #[must_use]
+    pub fn of(number: i64) -> Option<Self> {
+        match number {
+            0 => Some(Self::Debug),
+            1 => Some(Self::Info),
+            2 => Some(Self::Warn),
+            3 => Some(Self::Error),
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn number(self) -> i32 {
+        match self {
+            Self::Debug => 0,
+            Self::Info => 1,
+            Self::Warn => 2,
+            Self::Error => 3,
+        }
+    }
+
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warning",
+            Self::Error => "error",
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! `silly.net.tcp`: what scripts do with connections.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use sluice_net::{PeerAddress, Stream, now};
+
+use crate::address;
+use crate::cause::Cause;
+use crate::connection::{Connection, Handle, Reader, nanos};
+use crate::delimiter::{Delimiter, Want};
+use crate::frame::{Frame, Kind, Reply, native};
+use crate::host::Host;
+
+native!(native_read, read);
+native!(native_readline, readline);
+native!(native_write, write);
+native!(native_close, close);
+native!(native_limit, limit);
+native!(native_isalive, isalive);
+native!(native_unread, unread);
+native!(native_unsent, unsent);
+
+/// The functions of a connection, for the module and for its methods.
+pub(crate) const FUNCTIONS: [(&str, mlua_sys::lua_CFunction); 10] = [
+    ("read", native_read),
+    ("readline", native_readline),
+    ("write", native_write),
+    ("close", native_close),
+    ("limit", native_limit),
+    ("isalive", native_isalive),
+    ("unreadbytes", native_unread),
+    ("recvsize", native_unread),
+    ("unsentbytes", native_unsent),
+    ("sendsize", native_unsent),
+];
+
+/// Starts to drive a connection and pushes what a script gets for it: a table, to which it may add what it likes.
+pub(crate) fn push_connection(
+    frame: &Frame<'_>,
+    host: &Rc<Host>,
+    (stream, peer): (Stream, PeerAddress),
+) -> Rc<Connection> {
+    let connection = Connection::start(host, stream, peer);
+    frame.push_table(1, 2);
+    frame.push_object(Rc::new(Handle(Rc::clone(&connection))));
+    frame.set_element(1);
+    frame.push_count(connection.number);
+    frame.set_field(b"fd");
+    frame.push_bytes(address::show(peer).as_bytes());
+    frame.set_field(b"remoteaddr");
+    frame.push_kept(host.connection_meta.get());
+    frame.set_meta();
+    connection
+}
+
+/// The connection that is the first argument.
+#[inline]
+fn connection<'f>(frame: &'f Frame<'_>) -> Option<&'f Connection> {
+    frame.object::<Handle>(1).map(|handle| &*handle.0)
+}
+
+#[cold]
+fn no_connection(frame: &Frame<'_>) -> Reply {
+    frame.raise("bad argument #1: a connection is expected")
+}
+
+/// `read(conn, count | delimiter, timeout_ms)`.
+fn read(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    let want = match frame.kind(2) {
+        Kind::Number => {
+            let count = frame.integer(2).unwrap_or(0);
+            Want::Exactly(usize::try_from(count).unwrap_or(0))
+        }
+        Kind::String => match frame.bytes(2).and_then(Delimiter::new) {
+            Some(delimiter) => Want::Until(delimiter),
+            None => return frame.raise("bad argument #2 to 'read': the delimiter is empty"),
+        },
+        _ => return frame.raise("bad argument #2 to 'read': a number or a delimiter is expected"),
+    };
+    read_for(frame, connection, want)
+}
+
+/// `readline(conn, delimiter or "\n", timeout_ms)`.
+fn readline(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    let delimiter = match frame.kind(2) {
+        Kind::Nil => Delimiter::new(b"\n"),
+        Kind::String => frame.bytes(2).and_then(Delimiter::new),
+        _ => None,
+    };
+    match delimiter {
+        Some(delimiter) => read_for(frame, connection, Want::Until(delimiter)),
+        None => frame.raise("bad argument #2 to 'readline': a delimiter is expected"),
+    }
+}
+
+#[inline]
+fn read_for(frame: &Frame<'_>, connection: &Connection, want: Want) -> Reply {
+    if connection.is_closed() {
+        return frame.fail(Cause::Closed.text().as_bytes());
+    }
+    if connection.has_reader() {
+        return frame.raise("another task is reading from this connection");
+    }
+    {
+        let mut input = connection.input.borrow_mut();
+        input.forget_search();
+        if let Some(length) = input.find(&want) {
+            frame.push_bytes(input.take(length));
+            return Reply::Values(1);
+        }
+    }
+    let host = frame.host();
+    if let Some(cause) = connection.ended() {
+        connection.tell_end();
+        return frame.fail(cause.text().as_bytes());
+    }
+    if matches!(want, Want::Exactly(count) if count > host.settings.read_limit) {
+        return frame.fail(Cause::NO_BUFFERS.text().as_bytes());
+    }
+    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
+    let until = match frame.kind(3) {
+        Kind::Nil => None,
+        _ => match frame.number(3) {
+            Some(wait) => Some(now().saturating_add(nanos(milliseconds(wait)))),
+            None => return frame.raise("bad argument #3: milliseconds are expected"),
+        },
+    };
+    connection.set_reader(Reader { id, thread: frame.state(), want, until });
+    Reply::Wait
+}
+
+/// A coroutine that a script made itself gives way to whoever resumed it, not to the loop.
+#[cold]
+pub(crate) fn no_task(frame: &Frame<'_>) -> Reply {
+    frame.raise("attempt to wait outside a task: use task.fork instead of coroutine.create or wrap")
+}
+
+/// Milliseconds of a script; what is negative or no number is nothing.
+pub(crate) fn milliseconds(number: f64) -> Duration {
+    Duration::try_from_secs_f64((number / 1000.0).max(0.0)).unwrap_or(Duration::MAX)
+}
+
+/// `write(conn, string | {string...})`.
+fn write(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    if connection.is_closed() {
+        return frame.refuse(Cause::Closed.text().as_bytes());
+    }
+    if let Some(cause) = connection.ended().filter(|cause| *cause != Cause::End) {
+        return frame.refuse(cause.text().as_bytes());
+    }
+    let taken = if frame.kind(2) == Kind::Table {
+        match write_all(frame, connection) {
+            Some(taken) => taken,
+            None => {
+                return frame.raise("bad argument #2 to 'write': a table of strings is expected");
+            }
+        }
+    } else {
+        match frame.bytes(2) {
+            Some(bytes) => connection.write(bytes),
+            None => return frame.raise("bad argument #2 to 'write': a string is expected"),
+        }
+    };
+    if !taken {
+        return frame.refuse(Cause::NO_BUFFERS.text().as_bytes());
+    }
+    frame.push_truth(true);
+    Reply::Values(1)
+}
+
+/// All elements of a table; `None`, with nothing written, if one is no string.
+fn write_all(frame: &Frame<'_>, connection: &Connection) -> Option<bool> {
+    let mut joined = Vec::new();
+    for index in 1..=i32::try_from(frame.elements(2)).ok()? {
+        frame.push_element(2, index);
+        let bytes = frame.bytes(-1).map(|bytes| joined.extend_from_slice(bytes));
+        frame.pop();
+        bytes?;
+    }
+    Some(connection.write(&joined))
+}
+
+/// `close(conn)`.
+fn close(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    if connection.is_closed() {
+        return frame.refuse(Cause::Closed.text().as_bytes());
+    }
+    connection.close();
+    frame.push_truth(true);
+    Reply::Values(1)
+}
+
+/// `limit(conn, bytes | nil)`.
+fn limit(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    let most = match frame.kind(2) {
+        Kind::Nil => usize::MAX,
+        _ => match frame.integer(2).and_then(|most| usize::try_from(most).ok()) {
+            Some(most) => most,
+            None => {
+                return frame.raise("bad argument #2 to 'limit': a number of bytes is expected");
+            }
+        },
+    };
+    connection.room.set(most);
+    frame.push_truth(true);
+    Reply::Values(1)
+}
+
+/// `isalive(conn)`.
+fn isalive(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    frame.push_truth(!connection.is_closed() && connection.ended().is_none());
+    Reply::Values(1)
+}
+
+fn count(frame: &Frame<'_>, bytes: usize) -> Reply {
+    frame.push_count(u64::try_from(bytes).unwrap_or(u64::MAX));
+    Reply::Values(1)
+}
+
+/// `unreadbytes(conn)`.
+fn unread(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    count(frame, connection.input.borrow().len())
+}
+
+/// `unsentbytes(conn)`.
+fn unsent(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    count(frame, connection.output.borrow().len())
+}
+
+native!(native_show, show);
+
+/// `tostring(conn)`.
+fn show(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    frame.push_bytes(connection.to_string().as_bytes());
+    Reply::Values(1)
+}

@@ -1,0 +1,6 @@
+//! Scripts over real sockets.
+
+mod hostile;
+mod modules;
+mod scripted;
+mod tcp;

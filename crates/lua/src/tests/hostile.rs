@@ -1,0 +1,210 @@
+//! Scripts that mean harm, or might as well: each costs itself and nothing else.
+
+use std::time::Duration;
+
+use super::scripted::{Peer, Scripted};
+
+/// For loops that only the budget ends, and for what ends otherwise.
+const SHORT: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_secs(20);
+
+/// A service that does what each line says, and another that only answers.
+fn service(functions: &str, budget: Duration) -> Scripted {
+    let script = format!(
+        "local acts = {{}}
+         {functions}
+         serve(function(c) local act = c:read('\\n'):sub(1, -2) acts[act](c) c:write('done') c:close() end)
+         serve(function(c) while true do local l = c:read('\\n') if not l then return end c:write(l) end end)"
+    );
+    Scripted::start_with(&script, |settings| {
+        settings.budget = budget;
+        settings.memory = 32 << 20;
+    })
+}
+
+/// Has the first service do something that must fail with this word, while the second goes on.
+#[track_caller]
+fn fails(functions: &str, act: &str, word: &str, budget: Duration) {
+    let mut script = service(functions, budget);
+    let (address, mut other) = (script.line(), script.connect());
+    other.send("before\n");
+    other.expect("before\n");
+    let mut peer = Peer::new(&address);
+    peer.send(&format!("{act}\n"));
+    other.send("meanwhile\n");
+    other.expect("meanwhile\n");
+    let mut rest = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut peer.0, &mut rest);
+    assert_eq!(String::from_utf8_lossy(&rest), "", "{}", script.log());
+    other.send("after\n");
+    other.expect("after\n");
+    let log = script.log();
+    assert!(log.contains(word), "{word} in {log}");
+}
+
+#[test]
+fn loops_without_end_are_stopped() {
+    for (act, body) in [
+        ("empty", "while true do end"),
+        ("busy", "local n = 0 while true do n = n + 1 end"),
+        ("calls", "local function f(n) return n + 1 end local n = 0 while true do n = f(n) end"),
+        ("strings", "local s = '' while true do s = tostring(math.random()) end"),
+        ("caught", "while true do pcall(function() while true do end end) end"),
+        ("nested", "while true do coroutine.wrap(function() while true do end end)() end"),
+        (
+            "handler",
+            "while true do xpcall(function() while true do end end, function() while true do end end) end",
+        ),
+        ("natives", "while true do c:isalive() end"),
+        ("tail", "local function f() return f() end f()"),
+    ] {
+        fails(&format!("acts.{act} = function(c) {body} end"), act, "it ran for too long", SHORT);
+    }
+}
+
+#[test]
+fn memory_has_a_bound() {
+    for (act, body) in [
+        ("table", "local t = {} while true do t[#t + 1] = {} end"),
+        ("string", "local s = 'x' while true do s = s .. s end"),
+        ("rep", "local s = ('x'):rep(1e9)"),
+        ("buffer", "local t = {} for i = 1, 1e7 do t[i] = ('x'):rep(100) .. i end"),
+    ] {
+        fails(&format!("acts.{act} = function(c) {body} end"), act, "not enough memory", LONG);
+    }
+}
+
+#[test]
+fn garbage_is_collected_before_memory_is_short() {
+    let mut script = Scripted::start_with(
+        "for i = 1, 300 do local s = ('x'):rep(1000000) .. i time.sleep(0) end report('fine')",
+        |settings| settings.memory = 16 << 20,
+    );
+    script.expect(&["fine"]);
+}
+
+#[test]
+fn recursion_has_a_bound() {
+    for (act, body, word) in [
+        ("plain", "local function f() return 1 + f() end f()", "stack overflow"),
+        ("gsub", "local function f() return (('x'):gsub('x', f)) end f()", "stack overflow"),
+        (
+            "sort",
+            "local function f() table.sort({1, 2, 3}, f) return false end f()",
+            "stack overflow",
+        ),
+        ("load", "local function f() return load(f) end f()", "stack overflow"),
+        ("wrap", "local function f() coroutine.wrap(f)() end f()", "stack overflow"),
+        (
+            "resume",
+            "local function f() error(select(2, coroutine.resume(coroutine.create(f))), 0) end f()",
+            "overflow",
+        ),
+        (
+            "meta",
+            "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k + 1] end local x = t[1]",
+            "overflow",
+        ),
+        (
+            "tostring",
+            "local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) return tostring(t) .. '' end tostring(t)",
+            "overflow",
+        ),
+        (
+            "format",
+            "local t = setmetatable({}, {}) getmetatable(t).__tostring = function(t) return ('%s'):format(t) .. '' end tostring(t)",
+            "overflow",
+        ),
+        (
+            "concat",
+            "local t = setmetatable({}, {}) getmetatable(t).__concat = function(a, b) return a .. b .. '' end local x = t .. t",
+            "overflow",
+        ),
+    ] {
+        fails(&format!("acts.{act} = function(c) {body} end"), act, word, LONG);
+    }
+}
+
+#[test]
+fn errors_in_handlers_of_errors_are_errors() {
+    for (act, body, word) in [
+        ("handler", "error(select(2, xpcall(error, function() error('again') end)))", "error"),
+        (
+            "object",
+            "error(setmetatable({}, {__tostring = function() error('no') end}))",
+            "the error is no string",
+        ),
+        ("empty", "error()", "the error is no string"),
+        ("yield", "coroutine.yield()", "attempt to yield from a task"),
+        ("wait", "coroutine.wrap(function() c:read(1) end)()", "attempt to wait outside a task"),
+    ] {
+        fails(&format!("acts.{act} = function(c) {body} end"), act, word, LONG);
+    }
+}
+
+#[test]
+fn nothing_leads_out_of_the_state() {
+    let mut script = Scripted::start(
+        "for _, name in ipairs{'io', 'dofile', 'loadfile', 'newproxy', 'ffi'} do report(name, _G[name]) end
+         report(os.execute, os.remove, os.exit, debug.sethook, debug.getregistry, debug.getupvalue, string.dump)
+         report((pcall(require, 'ffi')), (pcall(require, 'jit.util')), package.loadlib, jit.on)
+         report(select(2, load('\\27LJ\\2')), (load('return 1')()), select(2, load('=')))
+         report(getmetatable((tcp.listen(':0', print))[1]), getmetatable(out))
+         report((pcall(require, '../x')), (pcall(require, '/etc/passwd')), (pcall(require, '..x')))
+         report(debug.getinfo(1, 'f').func, debug.getinfo(print).func)",
+    );
+    script.expect(&["io nil", "dofile nil", "loadfile nil", "newproxy nil", "ffi nil"]);
+    script.expect(&["nil nil nil nil nil nil nil", "false false nil nil"]);
+    let said = script.line();
+    assert!(said.contains("it is compiled code") && said.contains(" 1 "), "{said}");
+    script.expect(&["object connection", "false false false", "nil nil"]);
+}
+
+#[test]
+fn what_is_allowed_is_there() {
+    use crate::settings::Access;
+    let mut script = Scripted::start_with(
+        "local f = assert(io.open(env.get 'file', 'w')) f:write('text') f:close() report(io.popen, os.execute)
+         report((pcall(tcp.write, io.stdout, 'x')))",
+        |settings| {
+            settings.access = vec![Access::Files];
+            let file = settings.script.with_file_name("made");
+            settings.variables.push(("file".to_owned(), file.display().to_string()));
+        },
+    );
+    script.expect(&["nil nil", "false"]);
+    assert_eq!(std::fs::read_to_string(script.scratch().path().join("made")).unwrap(), "text");
+}
+
+#[test]
+fn thousands_of_tasks_are_no_trouble() {
+    let mut script = Scripted::start(
+        "local left = 20000
+         for i = 1, left do task.fork(function() time.sleep(i % 7) left = left - 1 end) end
+         while left > 0 do time.sleep(1) end
+         report(left, task.readycount())
+         local n = 0
+         for i = 1, 300 do tcp.listen('127.0.0.1:0', print):close() end
+         report('closed')",
+    );
+    script.expect(&["0 0", "closed"]);
+}
+
+#[test]
+fn a_script_that_cannot_begin_says_why() {
+    let script = Scripted::start("error('no good')");
+    assert_eq!(script.end(), Ok(1));
+    assert!(script.log().contains("test.lua:2: no good"), "{}", script.log());
+}
+
+#[test]
+fn tasks_that_make_each_other_ready_let_others_run() {
+    let mut script = Scripted::start(
+        "local function again() task.fork(again) end
+         task.fork(again)
+         serve(function(c) c:write(c:read(2)) end)",
+    );
+    let mut peer = script.connect();
+    peer.send("hi");
+    peer.expect("hi");
+}

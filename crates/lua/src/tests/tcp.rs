@@ -1,0 +1,281 @@
+//! `silly.net.tcp` as documented.
+
+use std::io::Read;
+
+use super::scripted::{Peer, Scripted};
+
+/// The script of the benchmark, in the three forms that were published.
+const FORMS: [&str; 3] = [
+    "local readline, write = tcp.readline, tcp.write
+     report(tcp.listen('127.0.0.1:0', function(fd, addr)
+        while true do
+            local line = readline(fd)
+            if not line then return end
+            if line == 'PING\\r\\n' then write(fd, '+PONG\\r\\n') end
+        end
+     end).addr)",
+    "report(tcp.listen('127.0.0.1:0', function(fd, addr)
+        while true do
+            local line = tcp.readline(fd, '\\r\\n')
+            if not line then return end
+            if line == 'PING\\r\\n' then tcp.write(fd, '+PONG\\r\\n') end
+        end
+     end).addr)",
+    "report(tcp.listen { addr = '127.0.0.1:0', accept = function(conn)
+        while true do
+            local line = conn:read('\\r\\n')
+            if not line then return end
+            if line == 'PING\\r\\n' then conn:write('+PONG\\r\\n') end
+        end
+     end }.addr)",
+];
+
+#[test]
+fn the_benchmark_runs_in_all_its_forms() {
+    for form in FORMS {
+        let mut script = Scripted::start(form);
+        let mut peer = script.connect();
+        peer.send("PING\r\n");
+        peer.expect("+PONG\r\n");
+        peer.send("*1\r\n$4\r\nPI");
+        peer.send("NG\r\nPING\r\nPING\r\n");
+        peer.expect("+PONG\r\n+PONG\r\n+PONG\r\n");
+        // The handler returns at the end, and nobody has to close.
+        peer.finish_sending();
+        assert_eq!(peer.rest(), "");
+        script.signal("SIGTERM");
+        assert_eq!(script.end(), Ok(0));
+        assert_eq!(script.log(), "");
+    }
+}
+
+#[test]
+fn the_old_name_of_the_module_is_the_same_module() {
+    let mut script = Scripted::start(
+        "report(require 'core.net.tcp' == require 'silly.net.tcp', require('core.time').now() > 0)",
+    );
+    script.expect(&["true true"]);
+}
+
+#[test]
+fn reads_give_exactly_what_was_asked_for() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            report(c:read(3), c:read(0) == '', c:read(-1) == '', c:read('::end::', 30000))
+            report(c:readline(), c:unreadbytes(), tcp.recvsize(c))
+            report(c:read(5))
+        end)",
+    );
+    let mut peer = script.connect();
+    peer.send("abcone::end");
+    peer.send("::line\nde");
+    script.expect(&["abc true true one::end::", "line", " 2 2"]);
+    peer.send("fgh");
+    script.expect(&["defgh"]);
+}
+
+#[test]
+fn time_runs_out_and_nothing_is_lost() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            local line, problem = c:read('\\n', 10)
+            report(line, problem, problem == errno.TIMEDOUT, c:unreadbytes())
+            c:write('more')
+            report(c:read('\\n', 30000))
+        end)",
+    );
+    let mut peer = script.connect();
+    peer.send("ab");
+    script.expect(&["nil Operation timed out (110) true 2"]);
+    peer.expect("more");
+    peer.send("c\n");
+    script.expect(&["abc", ""]);
+}
+
+#[test]
+fn what_lies_ready_comes_before_the_end() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            report(c:read(4))
+            local rest, problem = c:read(4)
+            report(rest, problem == errno.EOF, c:unreadbytes(), c:isalive())
+            report(c:read(2))
+            report(select('#', c:read(1)), (select(2, c:read(1))))
+            c:write('still here')
+            c:close()
+        end)",
+    );
+    let mut peer = script.connect();
+    peer.send("abcdef");
+    peer.finish_sending();
+    script.expect(&["abcd", "nil true 2 false", "ef", "2 End of file (10005)"]);
+    assert_eq!(peer.rest(), "still here");
+}
+
+#[test]
+fn a_connection_has_one_reader() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            task.fork(function() report(c:read(1)) end)
+            time.sleep(1)
+            report(pcall(c.read, c, 1))
+        end)",
+    );
+    let mut peer = script.connect();
+    let said = script.line();
+    assert!(
+        said.starts_with("false ")
+            && said.ends_with("another task is reading from this connection"),
+        "{said}"
+    );
+    peer.send("x");
+    script.expect(&["x"]);
+}
+
+#[test]
+fn a_closed_connection_says_so_and_sends_what_it_has() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            local big = ('x'):rep(3000000)
+            task.fork(function() report('reader', c:read(1)) end)
+            time.sleep(1)
+            c:write(big)
+            report(c:close(), select(2, c:close()) == errno.CLOSED, c:isalive())
+            report(c:write('y'), c:read(1))
+        end)",
+    );
+    let mut peer = script.connect();
+    script.expect(&["true true false", "false nil Socket is closed (10004)"]);
+    script.expect(&["reader nil Socket is closed (10004)"]);
+    assert_eq!(peer.rest().len(), 3_000_000);
+}
+
+#[test]
+fn writes_take_strings_numbers_and_tables() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            report(c:write('a'), c:write(12), c:write {'b', 3, 'c'}, c:write '', c:write {})
+            report((pcall(c.write, c)), (pcall(c.write, c, {{}})), (pcall(c.write, c, {'z', print})))
+            report((pcall(tcp.write, nil, 'x')), (pcall(tcp.write, {}, 'x')), (pcall(tcp.write, io, 'x')))
+            c:close()
+        end)",
+    );
+    let mut peer = script.connect();
+    script.expect(&["true true true true true", "false false false", "false false false"]);
+    assert_eq!(peer.rest(), "a12b3c");
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_given_up() {
+    let mut script = Scripted::start_with(
+        "serve(function(c)
+            local piece = ('x'):rep(100000)
+            local good, problem
+            repeat good, problem = c:write(piece) time.sleep(0) until not good
+            report(problem == errno.NOBUFS, c:unsentbytes(), c:isalive())
+        end)",
+        |settings| settings.write_limit = 1 << 20,
+    );
+    let mut peer = script.connect();
+    script.expect(&["true 0 false"]);
+    assert!(script.log().contains("more than 1048576 bytes wait for the peer"), "{}", script.log());
+    let mut all = Vec::new();
+    // Broken off, not ended: half of something is not taken for the whole.
+    assert!(peer.0.read_to_end(&mut all).is_err());
+}
+
+#[test]
+fn a_read_has_a_bound() {
+    let mut script = Scripted::start_with(
+        "serve(function(c)
+            report(select(2, c:read(2000000)) == errno.NOBUFS)
+            report(select(2, c:read('\\n')) == errno.NOBUFS)
+            c:close()
+        end)",
+        |settings| settings.read_limit = 1 << 20,
+    );
+    let mut peer = script.connect();
+    script.expect(&["true"]);
+    peer.send(&"x".repeat(1 << 20));
+    script.expect(&["true"]);
+}
+
+#[test]
+fn what_a_script_forgets_is_closed() {
+    let mut script = Scripted::start(
+        "serve(function(c) end)
+         serve(function(c) c:write('bye') end)
+         task.fork(function() while true do time.sleep(5) collectgarbage() end end)",
+    );
+    let mut peers = [script.connect(), script.connect()];
+    assert_eq!(peers.each_mut().map(Peer::rest), ["", "bye"]);
+}
+
+#[test]
+fn what_a_script_keeps_stays_open() {
+    let mut script = Scripted::start(
+        "local kept = {}
+         serve(function(c) kept[#kept + 1] = c report('kept') end)
+         serve(function(c) collectgarbage() report(#kept) for _, k in ipairs(kept) do k:write(c:read(2)) end end)",
+    );
+    let addresses = [script.line(), script.line()];
+    let mut first = Peer::new(&addresses[0]);
+    script.expect(&["kept"]);
+    let mut second = Peer::new(&addresses[1]);
+    script.expect(&["1"]);
+    second.send("hi");
+    first.expect("hi");
+}
+
+#[test]
+fn an_error_costs_its_own_connection_and_is_told_with_its_place() {
+    let mut script = Scripted::start(
+        "local function deep() local x = nil; return x.field end
+         serve(function(c) local line = c:read('\\n'); if line == 'bad\\n' then deep() end c:write(line) end)",
+    );
+    let address = script.line();
+    let (mut bad, mut good) = (Peer::new(&address), Peer::new(&address));
+    bad.send("bad\n");
+    assert_eq!(bad.rest(), "");
+    good.send("good\n");
+    good.expect("good\n");
+    let log = script.log();
+    for part in
+        ["error: ", "test.lua:2: attempt to index", "stack traceback:", "in function 'deep'"]
+    {
+        assert!(log.contains(part), "{part} in {log}");
+    }
+}
+
+#[test]
+fn connections_are_made_and_refused() {
+    let mut script = Scripted::start(
+        "local l = tcp.listen('127.0.0.1:0', function(c, addr) c:write(addr .. '\\n') c:close() end)
+         local c = assert(tcp.connect(l.addr))
+         report(c.remoteaddr == l.addr, #c:read('\\n') > 0, select(2, c:read(1)) == errno.EOF, c.fd ~= nil)
+         local n = assert(tcp.connect('localhost' .. l.addr:match(':%d+')))
+         report(l:close(), select(2, l:close()) == errno.CLOSED)
+         report(select(2, tcp.connect(l.addr)) == errno.CONNREFUSED)
+         report(select(2, tcp.connect('nowhere')) == errno.INVAL, select(2, tcp.listen('nowhere', print)) == errno.INVAL)
+         local a = tcp.listen('127.0.0.1:0', print)
+         report(select(2, tcp.listen(a.addr, print)) == errno.ADDRINUSE)
+         report(pcall(tcp.listen, nil, print))
+         report((pcall(tcp.listen, {addr = ':0'})))",
+    );
+    script.expect(&["true true true true", "true true", "true", "true true", "true"]);
+    assert!(script.line().contains("missing addr"));
+    script.expect(&["false"]);
+}
+
+#[test]
+fn a_limit_holds_the_peer_back() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            report(c:limit(1000), c:read(10))
+            report(#c:read(500000), c:limit(nil))
+        end)",
+    );
+    let mut peer = script.connect();
+    peer.send(&"y".repeat(500_010));
+    script.expect(&["true yyyyyyyyyy", "500000 true"]);
+}

@@ -1,0 +1,374 @@
+//! A Lua state: made, filled, run one coroutine after the other, closed.
+#![expect(
+    unsafe_code,
+    reason = "the one place where LuaJIT is started and its coroutines are resumed"
+)]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::io;
+use std::rc::Rc;
+
+use mlua_sys as ffi;
+use mlua_sys::lua_State;
+use sluice_net::interrupt::Limit;
+
+use crate::frame::{Frame, collect};
+use crate::host::{Coroutine, Ending, Host, Id, Idle, Owner, Status};
+use crate::memory::allocate;
+use crate::settings::Level;
+
+/// Stack of the program that a state may use; threads have two megabytes.
+const STACK: usize = 1 << 20;
+
+/// Threads that are kept for the next coroutines.
+const IDLE: usize = 256;
+
+/// Compiled loops look at hooks only if LuaJIT was built to (`.cargo/config.toml`); else nothing is compiled, so that
+/// every loop can be stopped.
+const COMPILES: bool = match option_env!("TARGET_FLAGS") {
+    Some(flags) => contains(flags.as_bytes(), b"LUAJIT_ENABLE_CHECKHOOK"),
+    None => false,
+};
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "within bounds by the conditions; constant functions have no `get`"
+)]
+const fn contains(text: &[u8], word: &[u8]) -> bool {
+    let mut at = 0;
+    while at + word.len() <= text.len() {
+        let mut same = 0;
+        while same < word.len() && text[at + same] == word[same] {
+            same += 1;
+        }
+        if same == word.len() {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// A state with its surroundings. Closed when this is dropped.
+pub(crate) struct Vm {
+    host: Rc<Host>,
+}
+
+impl Vm {
+    /// A state with the libraries of the language and nothing else. Not all of them are for scripts: what they see is
+    /// settled by the first chunk that runs.
+    ///
+    /// # Errors
+    /// If there is not enough memory for it, or the kernel refuses the watch over its budget.
+    pub(crate) fn new(host: Rc<Host>) -> io::Result<Self> {
+        let before = host.memory.relax();
+        let ground = Rc::as_ptr(&host).cast_mut().cast::<c_void>();
+        // SAFETY: the host outlives the state, which is closed by `drop`, and begins with its memory.
+        let main = unsafe { ffi::lua_newstate(allocate, ground) };
+        if main.is_null() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        host.main.set(main);
+        let vm = Self { host };
+        // SAFETY: the state is new; the functions come from LuaJIT, and are called in protected mode by `pcall`.
+        unsafe {
+            let frame = Frame::of(main);
+            for open in [
+                ffi::luaopen_base,
+                ffi::luaopen_table,
+                ffi::luaopen_string,
+                ffi::luaopen_math,
+                ffi::luaopen_os,
+                ffi::luaopen_io,
+                ffi::luaopen_debug,
+                ffi::luaopen_bit,
+                ffi::luaopen_jit,
+            ] {
+                frame.push_native(open);
+                if ffi::lua_pcall(main, 0, 0, 0) != 0 {
+                    return Err(io::Error::other(frame.text(-1).unwrap_or_default()));
+                }
+            }
+            if !COMPILES {
+                luaJIT_setmode(main, 0, MODE_OFF);
+            }
+            frame.push_table(0, 2);
+            frame.push_native(collect);
+            frame.set_field(b"__gc");
+            frame.push_bytes(b"object");
+            frame.set_field(b"__metatable");
+            vm.host.object_meta.set(frame.keep());
+            // Promised to `Limit`: `ring` sets a hook, as LuaJIT allows in a handler.
+            let limit = Limit::new(vm.host.settings.budget, ring, main.cast())?;
+            vm.host.limit.replace(Some(Rc::new(limit)));
+        }
+        vm.host.memory.restore(before);
+        Ok(vm)
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        self.host.limit.replace(None);
+        // Destructors of objects may still ask the host, which therefore forgets the state after it is closed.
+        self.host.memory.relax();
+        // SAFETY: nobody runs in it: runs end before they return.
+        unsafe { ffi::lua_close(self.host.main.get()) };
+        self.host.main.set(std::ptr::null_mut());
+        self.host.coroutines.borrow_mut().clear();
+        self.host.idle.borrow_mut().clear();
+        self.host.ready.borrow_mut().clear();
+    }
+}
+
+/// Runs something that pushes values onto the stack of the main thread, or of another one.
+pub(crate) fn with_stack<R>(
+    host: &Host,
+    thread: *mut lua_State,
+    work: impl FnOnce(&Frame<'_>) -> R,
+) -> R {
+    let before = host.memory.relax();
+    // SAFETY: threads that the host knows live as long as the state, and none runs: runs end before anybody else is
+    // called.
+    let result = work(&unsafe { Frame::of(thread) });
+    host.memory.restore(before);
+    result
+}
+
+/// Pushes a string onto the stack of a thread that waits. The limit of memory has to be relaxed.
+#[inline]
+pub(crate) fn push_bytes(thread: *mut lua_State, bytes: &[u8]) {
+    // SAFETY: as for `with_stack`.
+    unsafe { Frame::of(thread) }.push_bytes(bytes);
+}
+
+/// Calls a function that lies on the main stack below so many arguments, before any coroutine runs; its results
+/// are dropped. What goes wrong is answered.
+pub(crate) fn call_main(host: &Host, arguments: i32, results: i32) -> Result<(), String> {
+    let main = host.main.get();
+    mark_stack(host);
+    // SAFETY: the function and its arguments are on the stack.
+    let status = unsafe { ffi::lua_pcall(main, arguments, results, 0) };
+    if status == 0 {
+        return Ok(());
+    }
+    Err(with_stack(host, main, |frame| {
+        let said = message(frame);
+        frame.pop();
+        said
+    }))
+}
+
+/// A new coroutine; what it will run and with which values is for the caller to push onto its stack, before it is
+/// made ready or resumed.
+pub(crate) fn create(host: &Host, owner: Option<Rc<dyn Owner>>) -> (Id, *mut lua_State) {
+    let idle = host.idle.borrow_mut().pop();
+    let Idle { thread, anchor } = idle.unwrap_or_else(|| {
+        with_stack(host, host.main.get(), |frame| {
+            // SAFETY: the limit of memory is relaxed; the registry keeps the thread.
+            let thread = unsafe { ffi::lua_newthread(frame.state()) };
+            Idle { thread, anchor: frame.keep() }
+        })
+    });
+    let generation = host.next_number();
+    let coroutine = Coroutine {
+        thread,
+        anchor,
+        generation,
+        status: Status::Ready,
+        values: 0,
+        owner,
+        exposed: false,
+    };
+    let id = Id { index: host.coroutines.borrow_mut().insert(coroutine), generation };
+    host.threads.borrow_mut().insert(thread.addr(), id);
+    (id, thread)
+}
+
+/// Runs a coroutine until it waits or ends, with so many values from its stack, and then those whom it made ready.
+pub(crate) fn run(host: &Host, id: Id, values: i32) {
+    resume(host, id, values);
+    run_ready(host);
+}
+
+/// Those who are ready at this moment; who becomes ready by them waits for the next turn of the loop.
+pub(crate) fn run_ready(host: &Host) {
+    let turn = host.ready.borrow().len();
+    for _ in 0..turn {
+        let Some(id) = host.ready.borrow_mut().pop_front() else { break };
+        let values = host.coroutines.borrow().get(id.index).map_or(0, |it| it.values);
+        resume(host, id, values);
+    }
+    if !host.ready.borrow().is_empty() {
+        host.wake_pump();
+    }
+}
+
+fn resume(host: &Host, id: Id, values: i32) {
+    let thread = {
+        let mut coroutines = host.coroutines.borrow_mut();
+        let found = coroutines.get_mut(id.index).filter(|it| it.generation == id.generation);
+        let Some(it) = found else { return };
+        it.status = Status::Run;
+        it.thread
+    };
+    mark_stack(host);
+    host.current.set(Some((id, thread)));
+    let limit = host.limit.borrow().clone();
+    if let Some(limit) = &limit {
+        limit.begin();
+    }
+    // SAFETY: the thread is kept, is not running, and has the values on its stack.
+    let status = unsafe { ffi::lua_resume_(thread, values) };
+    if let Some(limit) = &limit {
+        limit.end();
+    }
+    host.current.set(None);
+    // SAFETY: the handler of the budget is silent after `end`; the state is not running.
+    if unsafe { ffi::lua_gethookmask(thread) } != 0 {
+        // SAFETY: as above.
+        unsafe { ffi::lua_sethook(thread, None, 0, 0) };
+        host.overrun.set(false);
+    }
+    match status {
+        ffi::LUA_YIELD if host.status(id) != Some(Status::Run) => {}
+        ffi::LUA_YIELD => {
+            let word = "attempt to yield from a task: use task.wait, time.sleep or channels";
+            fail(host, id, thread, Some(word));
+        }
+        0 => finish(host, id),
+        _ => fail(host, id, thread, None),
+    }
+    collect_if_near_the_limit(host);
+}
+
+/// Its function returned.
+fn finish(host: &Host, id: Id) {
+    let Some(Coroutine { thread, anchor, owner, exposed, .. }) =
+        host.coroutines.borrow_mut().try_remove(id.index)
+    else {
+        return;
+    };
+    host.threads.borrow_mut().remove(&thread.addr());
+    // SAFETY: the thread is kept, and has ended.
+    unsafe { ffi::lua_settop(thread, 0) };
+    let mut idle = host.idle.borrow_mut();
+    if !exposed && idle.len() < IDLE {
+        idle.push(Idle { thread, anchor });
+    } else {
+        drop(idle);
+        with_stack(host, host.main.get(), |frame| frame.forget(anchor));
+    }
+    if let Some(owner) = owner {
+        owner.ended(Ending::Returned);
+    }
+}
+
+/// It failed, with its message on top of its stack unless there is a word about it.
+fn fail(host: &Host, id: Id, thread: *mut lua_State, word: Option<&str>) {
+    let said = with_stack(host, thread, |frame| {
+        let said = word.map_or_else(|| message(frame), str::to_owned);
+        traceback(frame, &said)
+    });
+    host.say(Level::Error, &said);
+    host.threads.borrow_mut().remove(&thread.addr());
+    let removed = host.coroutines.borrow_mut().try_remove(id.index);
+    let Some(Coroutine { anchor, owner, .. }) = removed else { return };
+    with_stack(host, host.main.get(), |frame| frame.forget(anchor));
+    if let Some(owner) = owner {
+        owner.ended(Ending::Failed);
+    }
+}
+
+/// The topmost value in words.
+fn message(frame: &Frame<'_>) -> String {
+    match frame.text(-1) {
+        Some(text) => text,
+        None => "(the error is no string)".to_owned(),
+    }
+}
+
+/// A message with the functions that were running on the thread of the frame.
+fn traceback(frame: &Frame<'_>, said: &str) -> String {
+    let Ok(text) = std::ffi::CString::new(said.replace('\0', "\\0")) else {
+        return said.to_owned();
+    };
+    // SAFETY: pushes a string onto the same stack; if that is full, there is room for errors.
+    unsafe {
+        if !frame.reserve(20) {
+            return said.to_owned();
+        }
+        luaL_traceback(frame.state(), frame.state(), text.as_ptr(), 0);
+    }
+    let text = frame.text(-1);
+    frame.pop();
+    text.unwrap_or_default()
+}
+
+/// LuaJIT does not collect when an allocation fails: garbage must not count as use for long.
+#[inline]
+fn collect_if_near_the_limit(host: &Host) {
+    let (used, limit) = (host.memory.used(), host.memory.limit());
+    if used < limit - limit / 4 {
+        return;
+    }
+    collect_soon(host, used, limit);
+}
+
+#[cold]
+fn collect_soon(host: &Host, used: usize, limit: usize) {
+    // What is in use after a collection cannot be collected again at once.
+    if used < host.collected.get().saturating_add(limit / 16) {
+        return;
+    }
+    collect_all(host);
+    host.collected.set(host.memory.used());
+}
+
+/// Collects whatever the script has no more use for.
+pub(crate) fn collect_all(host: &Host) {
+    with_stack(host, host.main.get(), |frame| {
+        // SAFETY: nothing runs; finalisers are ours.
+        unsafe { ffi::lua_gc(frame.state(), ffi::LUA_GCCOLLECT, 0) };
+    });
+}
+
+/// Says how much of the stack of the program may be used from here on.
+#[inline]
+fn mark_stack(host: &Host) {
+    let here = 0_u8;
+    host.stack_floor.set(std::ptr::from_ref(&here).addr().saturating_sub(STACK));
+}
+
+/// Runs in a signal handler, when a coroutine has run for too long.
+unsafe fn ring(main: *mut ()) {
+    // SAFETY: LuaJIT allows to set a hook from a handler; the state lives as long as its limit. Taken away first, so
+    // that it takes effect if the state changed its ways just now.
+    unsafe {
+        ffi::lua_sethook(main.cast(), None, 0, 0);
+        ffi::lua_sethook(main.cast(), Some(stop), ffi::LUA_MASKCOUNT, 1);
+    }
+}
+
+/// The hook: an error at every instruction, so that nothing a script catches it with goes on either.
+unsafe extern "C-unwind" fn stop(state: *mut lua_State, _: *mut ffi::lua_Debug) {
+    const WORD: &CStr = c"it ran for too long without waiting for anything (budget)";
+    // SAFETY: leaves a frame that owns nothing; the limit of memory counts, which is an error just as well.
+    unsafe {
+        Frame::of(state).host().overrun.set(true);
+        ffi::luaL_error(state, WORD.as_ptr());
+    }
+}
+
+/// `LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF` of luajit.h.
+const MODE_OFF: c_int = 0;
+
+unsafe extern "C-unwind" {
+    fn luaJIT_setmode(state: *mut lua_State, index: c_int, mode: c_int) -> c_int;
+    fn luaL_traceback(
+        state: *mut lua_State,
+        of: *mut lua_State,
+        message: *const std::ffi::c_char,
+        level: c_int,
+    );
+}
