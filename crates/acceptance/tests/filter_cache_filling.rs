@@ -283,6 +283,52 @@ fn who_waits_follows_what_says_nothing_of_its_length() {
     assert_eq!(follow_unknown(("", false), vast, trailers), (all, 2), "large, with trailers");
 }
 
+/// What the origin says of the length says nothing of what a filter behind the cache makes of the content.
+#[test]
+fn who_waits_follows_what_a_filter_changes() {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::start(move |exchange: &mut Exchange| {
+        exchange.write(format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Type: text/plain\r\n\
+             Content-Length: {SIZE}\r\n\r\n{}",
+            "x".repeat(SIZE / 2)
+        ))?;
+        opened.pass();
+        exchange.write("x".repeat(SIZE / 2))
+    });
+    let address = origin.address();
+    let gateway = Sluice::start(&format!(
+        "workers = 2\n{}",
+        config(&format!(
+            "[filter.pages.cache]\nmemory = \"16MiB\"\n\
+             [filter.longer.body_replace]\nrules = [{{ text = \"x\", with = \"yyy\" }}]\n\
+             [[route]]\npath = \"/*\"\nproxy = \"{address}\"\nfilters = [\"pages\", \"longer\"]\n"
+        ))
+    ));
+    let clients =
+        ["--http1.1", "--http1.1", "--http2-prior-knowledge", "--http1.0"].map(|version| {
+            let mut client = by_curl(&gateway, "/changed", version);
+            let mut pipe = client.stdout.take().unwrap();
+            // Those that come later follow the first one: the origin has not said the rest yet.
+            let got = take(&mut pipe, SIZE);
+            (client, pipe, got)
+        });
+    gate.open();
+    for (mut client, pipe, got) in clients {
+        assert_eq!((got + rest(pipe), client.wait().unwrap().code()), (3 * SIZE, Some(0)));
+    }
+    assert_eq!((origin.requests().len(), outcome(&gateway, "coalesced")), (1, 3));
+    // Nor does a client that wants all get a part of what there is.
+    let all = ask(&gateway, "/all", &["-H", "Host: a", "-H", "Range: bytes=0-"]);
+    assert_eq!((all.status, all.content.len(), all.value("content-range")), (200, 3 * SIZE, ""));
+    assert_eq!(ask(&gateway, "/changed", &["-H", "Host: a"]).content.len(), 3 * SIZE);
+    // What is asked about leaves it where it is.
+    assert_eq!(ask(&gateway, "/changed", &["-I", "-H", "Host: a"]).status, 200);
+    assert_eq!(origin.requests().len(), 2);
+    gateway.stop();
+}
+
 #[test]
 fn what_says_nothing_of_its_length_and_breaks_off_is_nobodys_whole() {
     for sizes in [(SIZE / 2, SIZE / 2), (SIZE, 9_000_000)] {

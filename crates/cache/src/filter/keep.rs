@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_filter::{ResponseContext, ResponseVerdict};
+use sluice_filter::{Behind, ResponseContext, ResponseVerdict};
 use sluice_message::{BodyLength, Fields, Method, SpaceExhausted};
 
 use super::{Inner, MISS, REVALIDATED, STALE_ERROR, UNCACHEABLE};
@@ -224,11 +224,7 @@ impl Inner {
             self.store.remove(stale);
         }
         let begun = self.judge(job, &Heard::of(context)).and_then(|about| {
-            let length = match context.response.body {
-                BodyLength::Known(length) => Some(length),
-                _ => None,
-            };
-            let begun = lead.begin(about, length, self.settings.entry_limit);
+            let begun = lead.begin(about, length(context), self.settings.entry_limit);
             begun.map_err(|_| Refusal::TooLarge)
         });
         let fields = &mut context.response.fields;
@@ -280,6 +276,7 @@ impl Inner {
 
     /// Makes the answer what the client asked for, whose conditions and range the origin did not see.
     fn pass_on(&self, context: &mut ResponseContext<'_>, job: &mut Job, about: &About) {
+        let length = length(context);
         let response = &mut *context.response;
         // They name what can be purged, which is nobody's business.
         let tags = &self.settings.tags;
@@ -297,7 +294,7 @@ impl Inner {
             return;
         }
         if job.from_start
-            && let BodyLength::Known(length @ 1..) = response.body
+            && let Some(length @ 1..) = length
         {
             let range = format!("bytes 0-{}/{length}", length - 1);
             if response.fields.push(b"content-range", range.as_bytes()).is_ok() {
@@ -309,6 +306,7 @@ impl Inner {
 
     /// What a HEAD request heard may say that what is kept is out of date (RFC 9111, 4.3.5).
     fn hear_head(&self, context: &mut ResponseContext<'_>, job: &Job) -> ResponseVerdict {
+        let stated = context.behind != Behind::Alters;
         let response = &mut *context.response;
         self.meter.count(context.gateway.worker(), UNCACHEABLE);
         if let (200, Some(stale)) = (response.status, &job.stale) {
@@ -318,11 +316,21 @@ impl Inner {
             let differs = |name: &[u8]| now(name).is_some_and(|value| before(name) != Some(value));
             let length = stale.body.length().map(|length| length.to_string().into_bytes());
             let longer = now(b"content-length").is_some_and(|value| Some(value) != length);
+            let longer = stated && longer;
             if differs(b"etag") || differs(b"last-modified") || longer {
                 self.store.remove(stale);
             }
         }
         let _ = tell(&mut response.fields, Told::Forwarded(job.forward, Some("head")));
         ResponseVerdict::Continue
+    }
+}
+
+/// Bytes of content that will come, if that is known: what the origin says of it says nothing of what filters behind
+/// the cache make of it.
+fn length(context: &ResponseContext<'_>) -> Option<u64> {
+    match (context.behind, context.response.body) {
+        (Behind::Nothing | Behind::Watches, BodyLength::Known(length)) => Some(length),
+        _ => None,
     }
 }
