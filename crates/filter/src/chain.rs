@@ -254,14 +254,14 @@ impl Chain {
             // Whatever it looks at: those before it were judged.
             request.notes.judged |= stage.up_to_here;
             request.notes.asked.set(stage.bit);
-            let verdict = filter.on_request_head(request);
-            if let Verdict::Give(ready) = verdict {
-                return Progress::Give(ready);
-            }
-            if !matches!(verdict, Verdict::Continue)
-                && let Some(progress) = settle(verdict, from + place + 1)
-            {
-                return progress;
+            match filter.on_request_head(request) {
+                Verdict::Continue => {}
+                Verdict::Give(ready) => return Progress::Give(ready),
+                other => {
+                    if let Some(progress) = settle(other, from + place + 1) {
+                        return progress;
+                    }
+                }
             }
             // It may have changed the request.
             marks = None;

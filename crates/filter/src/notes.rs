@@ -32,7 +32,7 @@ enum Varied {
 /// Notes of one exchange; their memory is used again.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// Whether there may be anything to forget but numbers, which are forgotten by a store.
+    /// Whether there may be anything to forget but what is forgotten by a store: numbers, variant and target.
     used: bool,
     /// Who the client has proved to be.
     user: Vec<u8>,
@@ -74,17 +74,18 @@ impl Notes {
             self.forget();
         }
         self.numbers.clear();
+        self.varied = Varied::No;
+        self.target = None;
         self.asked.set(0);
         self.judged = 0;
         self.left_out = 0;
     }
 
+    #[inline(never)]
     fn forget(&mut self) {
         self.used = false;
         self.user.clear();
         self.claims = None;
-        self.varied = Varied::No;
-        self.target = None;
         self.body_limit = None;
         self.throttles.clear();
         self.heeded = 0;
@@ -142,7 +143,6 @@ impl Notes {
 
     /// This variant was chosen.
     pub fn set_variant(&mut self, variant: &Arc<str>) {
-        self.used = true;
         self.varied = Varied::Yes;
         if !self.variant.as_ref().is_some_and(|known| Arc::ptr_eq(known, variant)) {
             self.variant = Some(Arc::clone(variant));
@@ -158,7 +158,6 @@ impl Notes {
     /// This upstream answers instead of the route's; `None` takes it back. Without effect where the route has
     /// no upstream.
     pub const fn set_target(&mut self, target: Option<usize>) {
-        self.used = true;
         self.target = target;
     }
 

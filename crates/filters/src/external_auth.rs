@@ -451,7 +451,7 @@ impl Inner {
         if let Some(user) = &decision.user {
             context.notes.set_user(user);
         }
-        if decision.down.iter().next().is_some() {
+        if !decision.down.lines().is_empty() {
             context.notes.set(&self.note, decision.down.bytes());
         }
         Verdict::Continue
