@@ -158,7 +158,7 @@ impl Claims {
             };
         }
         let room = u32::try_from(self.own).unwrap_or(u32::MAX).min(room);
-        let taken = if room == 0 { 0 } else { self.worker.take(room) };
+        let taken = if room == 0 { 0 } else { self.worker.take(room, now) };
         self.own = self.own.saturating_sub(u64::from(taken));
         if taken == 0 {
             self.exhausted = true;

@@ -94,7 +94,8 @@ impl ScriptedLane {
         if self.worker.plan().offered().is_some() {
             return poll_fn(|cx| self.worker.poll_due(&self.seat, cx)).await;
         }
-        (self.worker.take(1) > 0).then(precise_now)
+        let now = precise_now();
+        (self.worker.take(1, now) > 0).then_some(now)
     }
 
     /// Sends a request and takes what comes of it.

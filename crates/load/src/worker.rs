@@ -267,21 +267,22 @@ impl Worker {
         Poll::Pending
     }
 
-    /// Takes up to `wanted` requests that may be sent now; 0 once there are none left.
+    /// Takes up to `wanted` requests that are due at `due` and may be sent; 0 once there are none left.
     #[inline]
-    pub(crate) fn take(&self, wanted: u32) -> u32 {
+    pub(crate) fn take(&self, wanted: u32, due: Nanos) -> u32 {
         if self.closing.get() {
             return 0;
         }
         if self.plan().extent.requests.is_none() {
             return wanted;
         }
-        self.take_counted(wanted)
+        self.take_counted(wanted, due)
     }
 
-    fn take_counted(&self, wanted: u32) -> u32 {
-        // Warm-up is no part of the quota.
-        if self.plan().warmup > Duration::ZERO && precise_now() < self.measured_from.get() {
+    fn take_counted(&self, wanted: u32, due: Nanos) -> u32 {
+        // Warm-up is no part of the quota. Judged as its answer will be, by when the request was due: a
+        // look at the clock here would take requests from the quota that nobody counts.
+        if due < self.measured_from.get() {
             return wanted;
         }
         let short = u64::from(wanted).saturating_sub(self.quota.get());
@@ -330,7 +331,7 @@ impl Worker {
     fn next_due(&self) -> Option<Nanos> {
         let mut schedule = self.schedule.get();
         let due = schedule.due();
-        if due >= self.end.get() || self.take(1) == 0 {
+        if due >= self.end.get() || self.take(1, due) == 0 {
             self.close();
             return None;
         }

@@ -20,6 +20,7 @@ use crate::outcome::{Errors, Mode};
 use crate::plan::{Expected, Extent, Place, Statuses, Work};
 use crate::request::{Keepalive, Wish, prepare};
 use crate::target::Target;
+use crate::worker::Worker;
 use server::{Connection, Server};
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -113,6 +114,25 @@ fn warm_up_is_not_counted() {
     let outcome = outcome(Plan { warmup, ..plan(&server.url(), 50) });
     assert_eq!((outcome.requests, outcome.latency.count), (50, 50));
     assert!(server.requests() > 60, "{}", server.requests());
+}
+
+#[test]
+fn the_quota_goes_by_when_requests_are_due() {
+    sluice_net::run(async {
+        // Claimed at the edge of the warm-up: the moment of the claim has passed it, the due time not.
+        let mut plan = plan("http://127.0.0.1:1/", 3);
+        plan.warmup = Duration::from_secs(1);
+        let (post, _mailbox) = mailbox();
+        let worker = Worker::new(Arc::new(Shared::new(plan)), 0, post);
+        let edge = precise_now();
+        worker.begin(edge - 1_000_000_000);
+        assert_eq!(worker.take(2, edge - 1), 2);
+        assert_eq!(worker.take(2, edge), 2);
+        assert_eq!(worker.take(2, edge - 1), 2);
+        assert_eq!(worker.take(2, edge), 1);
+        assert_eq!(worker.take(2, edge), 0);
+    })
+    .unwrap();
 }
 
 #[test]
