@@ -47,6 +47,9 @@ pub(crate) struct Lua {
     /// What the script may do beside what every script may
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) allow: Vec<Allowed>,
+    /// Lines that a state may write to the log in a second; how many more there were is told afterwards
+    #[arg(long, value_name = "LINES", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) log_rate: u32,
     /// Which lines of the script's logger are written
     #[arg(long, short = 'l', value_name = "LEVEL", default_value = "info", alias = "loglevel")]
     pub(crate) log_level: LogLevel,
@@ -145,6 +148,7 @@ fn launch(arguments: Lua, variables: Vec<(String, String)>, voice: Voice) -> Lau
             LogLevel::Warn => Level::Warn,
             LogLevel::Error => Level::Error,
         },
+        log_rate: arguments.log_rate,
         access: access.collect(),
         ..Settings::new(script)
     };

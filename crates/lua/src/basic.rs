@@ -33,7 +33,7 @@ fn log(frame: &Frame<'_>) -> Reply {
     if let (Some(level), Some(line)) = (frame.integer(1).and_then(Level::of), frame.bytes(2))
         && level >= host.level.get()
     {
-        host.voice.write(level, line);
+        host.log(level, line);
     }
     Reply::Values(0)
 }

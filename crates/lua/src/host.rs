@@ -12,6 +12,7 @@ use sluice_net::interrupt::Limit;
 use crate::memory::Memory;
 use crate::ports::Ports;
 use crate::settings::{Level, Settings};
+use crate::throttle::Throttled;
 use crate::voice::Voice;
 
 /// A coroutine that the loop drives; the generation tells it from one that had its place before.
@@ -84,6 +85,7 @@ pub(crate) struct Host {
     pub(crate) settings: Settings,
     pub(crate) voice: Voice,
     pub(crate) level: Cell<Level>,
+    log: Throttled,
     /// The main thread of the state; null before it is made and after it is closed.
     pub(crate) main: Cell<*mut lua_State>,
     /// The metatable of all objects and that of connections, in the registry.
@@ -127,6 +129,7 @@ impl Host {
         Rc::new_cyclic(|this| Self {
             memory: Memory::new(settings.memory),
             level: Cell::new(settings.log_level),
+            log: Throttled::default(),
             settings,
             voice,
             main: Cell::new(std::ptr::null_mut()),
@@ -247,6 +250,11 @@ impl Host {
 
     /// A line of the program's own about the script.
     pub(crate) fn say(&self, level: Level, text: &str) {
-        self.voice.write(level, text.as_bytes());
+        self.log(level, text.as_bytes());
+    }
+
+    /// A line of the script, or about it, unless there are too many of them.
+    pub(crate) fn log(&self, level: Level, line: &[u8]) {
+        self.log.write(&self.voice, self.settings.log_rate, (level, line));
     }
 }

@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use sluice_net::{
-    Accepted, Deadline, Endpoint, Listener, PeerAddress, Pool, Stream, connect, offload_to,
+    Accepted, Deadline, Endpoint, Listener, PeerAddress, Pool, Stream, connect_from, offload_to,
     resolve, spawn,
 };
 
@@ -134,13 +134,17 @@ fn take_in(host: &Rc<Host>, acceptor: &Acceptor, stream: Stream, peer: PeerAddre
     vm::run(host, id, 2);
 }
 
-/// `connect(address, timeout_ms)`: a connection, or nil and an error.
+/// `connect(address, timeout_ms, own_address)`: a connection, or nil and an error.
 fn start_connect(frame: &Frame<'_>) -> Reply {
     let Some(text) = frame.text(1) else {
         return frame.raise("tcp.connect: an address is missing");
     };
     let Some(peer) = address::peer(&text) else {
         return frame.fail(Cause::INVALID.text().as_bytes());
+    };
+    let own = match own_address(frame, 3) {
+        Ok(own) => own,
+        Err(cause) => return frame.fail(cause.text().as_bytes()),
     };
     let limit = match frame.kind(2) {
         Kind::Nil => Duration::MAX,
@@ -150,7 +154,7 @@ fn start_connect(frame: &Frame<'_>) -> Reply {
     let Some(id) = host.running(thread) else { return no_task(frame) };
     host.set_status(id, Status::Io);
     spawn(async move {
-        let done = Deadline::new().limit(limit, reach(peer)).await;
+        let done = Deadline::new().limit(limit, reach(peer, own)).await;
         let done = done.unwrap_or(Err(Cause::TIMED_OUT));
         let values = vm::with_stack(&host, thread, |frame| match done {
             Ok((stream, peer)) => {
@@ -167,8 +171,19 @@ fn start_connect(frame: &Frame<'_>) -> Reply {
     Reply::Wait
 }
 
+/// The address of this machine that a script wants to connect from.
+pub(crate) fn own_address(frame: &Frame<'_>, index: i32) -> Result<Option<SocketAddr>, Cause> {
+    if frame.kind(index) == Kind::Nil {
+        return Ok(None);
+    }
+    match frame.text(index).as_deref().and_then(address::listen) {
+        Some(Endpoint::Tcp(address)) => Ok(Some(address)),
+        _ => Err(Cause::INVALID),
+    }
+}
+
 /// Connects to the first address that answers.
-async fn reach(peer: Peer) -> Result<(Stream, PeerAddress), Cause> {
+async fn reach(peer: Peer, own: Option<SocketAddr>) -> Result<(Stream, PeerAddress), Cause> {
     let endpoints = match peer {
         Peer::Known(endpoint) => vec![endpoint],
         Peer::Named(host, port) => {
@@ -191,7 +206,7 @@ async fn reach(peer: Peer) -> Result<(Stream, PeerAddress), Cause> {
             Endpoint::Tcp(address) => PeerAddress::Tcp(*address),
             Endpoint::Unix(_) => PeerAddress::Unix,
         };
-        match connect(&endpoint).await {
+        match connect_from(own, &endpoint).await {
             Ok(stream) => return Ok((stream, peer)),
             Err(error) => last = Cause::of(&error),
         }

@@ -4,13 +4,13 @@ use mlua_sys::lua_CFunction;
 
 use crate::frame::{Frame, native_guard};
 use crate::host::Host;
-use crate::{basic, digest, json, listen, task, tcp, vm};
+use crate::{basic, cipher, compress, digest, json, listen, pkey, task, tcp, vm};
 
 /// What a state is made ready with.
 const PRELUDE: &str = include_str!("script/prelude.lua");
 
 /// Modules, by the name that `require` gets.
-const MODULES: [(&str, &str); 17] = [
+const MODULES: &[(&str, &str)] = &[
     ("silly", include_str!("script/silly.lua")),
     ("silly.task", include_str!("script/task.lua")),
     ("silly.time", include_str!("script/time.lua")),
@@ -27,11 +27,18 @@ const MODULES: [(&str, &str); 17] = [
     ("silly.encoding.base64", include_str!("script/base64.lua")),
     ("silly.crypto.hash", include_str!("script/hash.lua")),
     ("silly.crypto.hmac", include_str!("script/hmac.lua")),
+    ("silly.crypto.utils", include_str!("script/utils.lua")),
+    ("silly.crypto.cipher", include_str!("script/cipher.lua")),
+    ("silly.crypto.pkey", include_str!("script/pkey.lua")),
+    ("silly.security.jwt", include_str!("script/jwt.lua")),
+    ("silly.compress.gzip", include_str!("script/gzip.lua")),
+    ("silly.compress.snappy", include_str!("script/snappy.lua")),
+    ("silly.compress.lz4", include_str!("script/lz4.lua")),
     ("silly.sync", include_str!("script/sync.lua")),
 ];
 
 /// Functions for modules, which are not seen by scripts otherwise.
-const FUNCTIONS: [(&str, lua_CFunction); 43] = [
+const FUNCTIONS: &[(&str, lua_CFunction)] = &[
     ("guard", native_guard),
     ("log", basic::native_log),
     ("level", basic::native_level),
@@ -75,7 +82,14 @@ const FUNCTIONS: [(&str, lua_CFunction); 43] = [
     ("hash_final", digest::native_final),
     ("hash_reset", digest::native_reset),
     ("hmac", digest::native_hmac),
+    ("same", digest::native_same),
+    ("random", digest::native_random),
+    ("xor", digest::native_xor),
 ];
+
+/// The same from files that list their own.
+const FURTHER: &[&[(&str, lua_CFunction)]] =
+    &[&cipher::FUNCTIONS, &pkey::FUNCTIONS, &compress::FUNCTIONS];
 
 /// Makes a new state ready for a script.
 ///
@@ -86,7 +100,10 @@ pub(crate) fn install(host: &Host) -> Result<(), String> {
         push_functions(frame, &tcp::FUNCTIONS);
         push_meta(frame);
         frame.push_chunk(PRELUDE.as_bytes(), "=prelude")?;
-        push_functions(frame, &FUNCTIONS);
+        push_functions(frame, FUNCTIONS);
+        for more in FURTHER {
+            add_functions(frame, more);
+        }
         push_functions(frame, &tcp::FUNCTIONS);
         frame.set_field(b"connection");
         frame.push_table(0, 32);
@@ -102,6 +119,10 @@ pub(crate) fn install(host: &Host) -> Result<(), String> {
 
 fn push_functions(frame: &Frame<'_>, functions: &[(&str, lua_CFunction)]) {
     frame.push_table(0, i32::try_from(functions.len()).unwrap_or(0));
+    add_functions(frame, functions);
+}
+
+fn add_functions(frame: &Frame<'_>, functions: &[(&str, lua_CFunction)]) {
     for (name, function) in functions {
         frame.push_native(*function);
         frame.set_field(name.as_bytes());

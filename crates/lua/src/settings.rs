@@ -24,6 +24,8 @@ pub struct Settings {
     pub linger: Duration,
     /// Which lines the script's logger writes.
     pub log_level: Level,
+    /// Most lines that a state writes to the log in a second.
+    pub log_rate: u32,
     /// What scripts may do beside what every script may.
     pub access: Vec<Access>,
 }
@@ -42,6 +44,7 @@ impl Settings {
             write_limit: 16 << 20,
             linger: Duration::from_secs(30),
             log_level: Level::Info,
+            log_rate: 1000,
             access: Vec::new(),
         }
     }

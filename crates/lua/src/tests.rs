@@ -1,5 +1,6 @@
 //! Scripts over real sockets.
 
+mod crypto;
 mod hostile;
 mod modules;
 mod scripted;

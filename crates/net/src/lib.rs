@@ -36,7 +36,7 @@ pub mod tls;
 pub mod watch;
 
 pub use clock::{Nanos, now, precise_now, precise_unix_nanos, unix_ms};
-pub use connect::connect;
+pub use connect::{connect, connect_from};
 pub use inherit::{Inherited, Socket, Sockets, sockets_of_service_manager};
 pub use listen::{Accepted, Binding, Listener, PeerAddress};
 pub use log_writer::{LogCounts, LogTarget, LogWriter};

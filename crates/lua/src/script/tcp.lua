@@ -36,10 +36,10 @@ function tcp.connect(addr, settings)
   if type(addr) ~= "string" then
     error("tcp.connect missing addr", 2)
   end
-  if type(settings) == "table" and settings.bind then
-    return nil, require("silly.errno").OPNOTSUPP
+  if type(settings) ~= "table" then
+    return native.connect(addr)
   end
-  return native.connect(addr, type(settings) == "table" and settings.timeout or nil)
+  return native.connect(addr, settings.timeout, settings.bind)
 end
 
 return tcp

@@ -208,3 +208,23 @@ fn tasks_that_make_each_other_ready_let_others_run() {
     peer.send("hi");
     peer.expect("hi");
 }
+
+#[test]
+fn a_loop_of_errors_does_not_fill_the_log() {
+    let mut script = Scripted::start_with(
+        "local log = require 'silly.logger'
+         for i = 1, 1000 do log.error('line ' .. i) end
+         -- What was left out is told when the second is over.
+         time.sleep(1500)
+         report('done')",
+        |settings| settings.log_rate = 10,
+    );
+    script.expect(&["done"]);
+    let log = script.log();
+    assert!(log.starts_with("error: line 1\nerror: line 2\n"), "{log}");
+    assert!(
+        log.contains(" lines were left out, since there were more than 10 in a second\n"),
+        "{log}"
+    );
+    assert!(log.lines().count() < 100, "{log}");
+}

@@ -4,7 +4,7 @@ use super::scripted::Scripted;
 
 /// Runs a script whose reports are these.
 #[track_caller]
-fn reports(script: &str, lines: &[&str]) {
+pub(super) fn reports(script: &str, lines: &[&str]) {
     let mut script = Scripted::start(script);
     script.expect(lines);
     assert_eq!(script.log(), "");

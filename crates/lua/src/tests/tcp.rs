@@ -279,3 +279,27 @@ fn a_limit_holds_the_peer_back() {
     peer.send(&"y".repeat(500_010));
     script.expect(&["true yyyyyyyyyy", "500000 true"]);
 }
+
+#[test]
+fn a_connection_comes_from_where_the_script_says() {
+    let mut script = Scripted::start(
+        "serve(function(c) report(c.remoteaddr:match('^[%d.]+')) c:close() end)
+         local addr = env.get 'report'
+         local l = tcp.listen{addr = '127.0.0.1:0', accept = function(c) report('from', c.remoteaddr:match('^[%d.]+')) end}
+         report(tcp.connect(l.addr, {bind = '127.0.0.5:0'}) ~= nil)
+         report(tcp.connect(l.addr, {bind = '192.0.2.1:0'}) )
+         report(tcp.connect(l.addr, {bind = 'nonsense'}))",
+    );
+    script.line();
+    let mut lines: Vec<String> = (0..4).map(|_| script.line()).collect();
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "from 127.0.0.5",
+            "nil Cannot assign requested address (99)",
+            "nil Invalid argument (22)",
+            "true"
+        ]
+    );
+}

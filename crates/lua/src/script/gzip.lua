@@ -1,0 +1,4 @@
+-- `silly.compress.gzip`.
+local native = ...
+
+return { compress = native.gzip, decompress = native.gunzip }

@@ -1,0 +1,4 @@
+-- `silly.compress.snappy`: blocks without frames.
+local native = ...
+
+return { compress = native.snappy, decompress = native.unsnappy }

@@ -1,0 +1,4 @@
+-- `silly.crypto.utils`.
+local native = ...
+
+return { randomkey = native.random, xor = native.xor }
