@@ -1,6 +1,6 @@
 //! Bytes on their way between a socket and a script.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::delimiter::Want;
 
@@ -14,32 +14,62 @@ const LARGE: usize = 64 * 1024;
 const KEPT: usize = 128;
 
 thread_local! {
+    /// The one given back last: a line and its answer take it in turns. Without memory while it is lent.
+    static NEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
+#[inline]
 fn lend() -> Vec<u8> {
+    let next = NEXT.take();
+    if next.capacity() == 0 { lend_another() } else { next }
+}
+
+#[cold]
+fn lend_another() -> Vec<u8> {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(USUAL))
 }
 
-fn give_back(mut bytes: Vec<u8>) {
-    if bytes.capacity() == 0 || bytes.capacity() > LARGE {
+/// Takes the memory, empty from now on.
+#[inline]
+fn give_back(bytes: &mut Vec<u8>) {
+    if bytes.capacity() == 0 {
         return;
     }
+    bytes.clear();
+    let mut given = std::mem::take(bytes);
+    if given.capacity() <= LARGE {
+        given = NEXT.replace(given);
+    }
+    if given.capacity() > 0 {
+        put_aside(given);
+    }
+}
+
+#[cold]
+fn put_aside(bytes: Vec<u8>) {
     SPARE.with_borrow_mut(|spare| {
-        if spare.len() < KEPT {
-            bytes.clear();
+        if spare.len() < KEPT && bytes.capacity() <= LARGE {
             spare.push(bytes);
         }
     });
 }
 
 /// What has arrived and was not read by the script.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
-    /// So many bytes of the content hold no beginning of what the reader waits for.
+    /// What the reader waits for.
+    want: Want,
+    /// So many bytes of the content hold no beginning of that.
     searched: usize,
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), start: 0, want: Want::Exactly(0), searched: 0 }
+    }
 }
 
 impl Input {
@@ -54,18 +84,40 @@ impl Input {
         self.bytes.len() - self.start
     }
 
-    /// How many bytes satisfy a reader; absent if more have to come.
+    /// How many bytes satisfy whoever wants this; absent if more have to come.
     #[inline]
-    pub(crate) fn find(&mut self, want: &Want) -> Option<usize> {
+    pub(crate) fn find(&self, want: &Want) -> Option<usize> {
         match want {
             Want::Exactly(length) => (self.len() >= *length).then_some(*length),
-            Want::Until(delimiter) => {
-                let found = delimiter.end_in(self.content(), self.searched);
-                if found.is_none() {
-                    self.searched = delimiter.searched(self.len());
-                }
-                found
-            }
+            Want::Until(delimiter) => delimiter.end_in(self.content(), 0),
+        }
+    }
+
+    /// A reader waits for this from now on; it is not there yet.
+    #[inline]
+    pub(crate) fn wait_for(&mut self, want: Want) {
+        self.want = want;
+        self.searched = 0;
+        self.note_searched();
+    }
+
+    /// How many bytes satisfy the reader that waits; absent if more have to come.
+    #[inline]
+    pub(crate) fn find_awaited(&mut self) -> Option<usize> {
+        let found = match &self.want {
+            Want::Exactly(length) => (self.len() >= *length).then_some(*length),
+            Want::Until(delimiter) => delimiter.end_in(self.content(), self.searched),
+        };
+        if found.is_none() {
+            self.note_searched();
+        }
+        found
+    }
+
+    #[inline]
+    fn note_searched(&mut self) {
+        if let Want::Until(delimiter) = &self.want {
+            self.searched = delimiter.searched(self.len());
         }
     }
 
@@ -74,14 +126,7 @@ impl Input {
     pub(crate) fn take(&mut self, length: usize) -> &[u8] {
         let start = self.start;
         self.start = (start + length).min(self.bytes.len());
-        self.searched = 0;
         self.bytes.get(start..self.start).unwrap_or_default()
-    }
-
-    /// Another reader may look for something else.
-    #[inline]
-    pub(crate) fn forget_search(&mut self) {
-        self.searched = 0;
     }
 
     /// What to read into; at most `most` bytes fit beside what waits already, but always some.
@@ -110,10 +155,10 @@ impl Input {
     }
 
     /// Gives the memory back with whatever is in it.
+    #[inline]
     pub(crate) fn release(&mut self) {
         self.start = 0;
-        self.searched = 0;
-        give_back(std::mem::take(&mut self.bytes));
+        give_back(&mut self.bytes);
     }
 }
 
@@ -167,7 +212,7 @@ impl Output {
     #[inline]
     pub(crate) fn release(&mut self) {
         self.start = 0;
-        give_back(std::mem::take(&mut self.bytes));
+        give_back(&mut self.bytes);
     }
 }
 

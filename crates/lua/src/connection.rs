@@ -13,7 +13,6 @@ use sluice_net::{Deadline, Nanos, PeerAddress, Stream, now, spawn};
 
 use crate::buffer::{Input, Output};
 use crate::cause::Cause;
-use crate::delimiter::Want;
 use crate::host::{Ending, Host, Id, Owner, Status};
 use crate::settings::Level;
 use crate::vm;
@@ -21,12 +20,13 @@ use crate::vm;
 /// How long the peers of connections that scripts forgot may have been gone before somebody looks for them.
 const FORSAKEN: Duration = Duration::from_secs(1);
 
-/// A coroutine that waits for bytes.
+/// A coroutine that waits for bytes; which ones, the input knows.
+#[derive(Clone, Copy)]
 pub(crate) struct Reader {
     pub(crate) id: Id,
     pub(crate) thread: *mut lua_State,
-    pub(crate) want: Want,
-    pub(crate) until: Option<Nanos>,
+    /// Until when; `Nanos::MAX` if it has the time.
+    pub(crate) until: Nanos,
 }
 
 /// Whether the handler of a connection still runs.
@@ -45,7 +45,7 @@ pub(crate) struct Connection {
     pub(crate) peer: PeerAddress,
     pub(crate) input: RefCell<Input>,
     pub(crate) output: RefCell<Output>,
-    reader: RefCell<Option<Reader>>,
+    reader: Cell<Option<Reader>>,
     waker: RefCell<Option<Waker>>,
     /// The task of the connection is at work and will look at everything before it waits.
     driving: Cell<bool>,
@@ -69,7 +69,7 @@ impl Connection {
             peer,
             input: RefCell::default(),
             output: RefCell::default(),
-            reader: RefCell::default(),
+            reader: Cell::default(),
             waker: RefCell::default(),
             driving: Cell::default(),
             closed: Cell::default(),
@@ -100,15 +100,16 @@ impl Connection {
         self.told.set(true);
     }
 
+    #[inline]
     pub(crate) fn has_reader(&self) -> bool {
-        self.reader.borrow().is_some()
+        self.reader.get().is_some()
     }
 
     /// A coroutine waits from now on.
     #[inline]
     pub(crate) fn set_reader(&self, reader: Reader) {
         self.host.set_status(reader.id, Status::Io);
-        *self.reader.borrow_mut() = Some(reader);
+        self.reader.set(Some(reader));
         self.wake();
     }
 
@@ -146,8 +147,8 @@ impl Connection {
     pub(crate) fn close(&self) {
         self.closed.set(true);
         self.input.borrow_mut().release();
-        if let Some(reader) = self.reader.borrow_mut().take() {
-            self.answer_later(&reader, Cause::Closed);
+        if let Some(reader) = self.reader.take() {
+            self.answer_later(reader, Cause::Closed);
         }
         self.wake();
     }
@@ -160,7 +161,7 @@ impl Connection {
     }
 
     /// A reader that is told by the queue, since somebody else runs.
-    fn answer_later(&self, reader: &Reader, cause: Cause) {
+    fn answer_later(&self, reader: Reader, cause: Cause) {
         vm::with_stack(&self.host, reader.thread, |frame| frame.fail(cause.text().as_bytes()));
         self.host.make_ready(reader.id, 2);
     }
@@ -249,8 +250,10 @@ impl Driver {
             if connection.closed.get() {
                 return self.part(connection, cx);
             }
-            let reads = connection.has_reader();
-            let next = if reads { self.feed(connection, cx) } else { self.watch(connection, cx) };
+            let next = match connection.reader.get() {
+                Some(reader) => self.feed(connection, reader, cx),
+                None => self.watch(connection, cx),
+            };
             if next == Next::Wait {
                 return Poll::Pending;
             }
@@ -274,75 +277,50 @@ impl Driver {
     }
 
     /// Somebody waits for bytes.
-    fn feed(&mut self, connection: &Connection, cx: &Context<'_>) -> Next {
-        if self.serve(connection) {
-            return Next::Again;
-        }
-        let read = {
-            let mut input = connection.input.borrow_mut();
-            let room = connection.room.get();
-            if self.stream.poll_readable(cx).is_pending() {
-                Poll::Pending
-            } else {
-                self.stream.poll_read(cx, input.tail(room))
-            }
-        };
-        match read {
-            Poll::Ready(Ok(0)) => connection.ended.set(Some(Cause::End)),
-            Poll::Ready(Ok(_)) => {}
-            Poll::Ready(Err(error)) => connection.ended.set(Some(Cause::of(&error))),
-            Poll::Pending => return self.wait(connection, cx),
-        }
-        Next::Again
-    }
-
-    /// Resumes the reader if it can have what it wants, or never will; says whether it did.
-    fn serve(&self, connection: &Connection) -> bool {
-        let mut slot = connection.reader.borrow_mut();
-        let Some(reader) = slot.as_ref() else { return false };
-        let host = &connection.host;
-        let mut input = connection.input.borrow_mut();
-        let found = input.find(&reader.want);
-        let (id, thread) = (reader.id, reader.thread);
-        let values = if let Some(length) = found {
-            let before = host.memory.relax();
-            // Pushed by hand: this is what every line of a service goes through.
-            vm::push_bytes(thread, input.take(length));
-            host.memory.restore(before);
-            1
-        } else {
-            let full = input.len() >= host.settings.read_limit;
-            let late = reader.until.is_some_and(|until| until <= now());
-            let cause = match (connection.ended.get(), full, late) {
-                (Some(cause), ..) => cause,
-                (None, true, _) => Cause::NO_BUFFERS,
-                (None, false, true) => Cause::TIMED_OUT,
-                (None, false, false) => return false,
-            };
-            if connection.ended.get().is_some() {
-                connection.told.set(true);
-            }
-            vm::with_stack(host, thread, |frame| frame.fail(cause.text().as_bytes()));
-            2
-        };
-        *slot = None;
-        drop((slot, input));
-        vm::run(host, id, values);
-        true
-    }
-
-    /// Nothing to read: until when the reader waits.
     #[inline]
-    fn wait(&mut self, connection: &Connection, cx: &Context<'_>) -> Next {
-        connection.input.borrow_mut().rest();
-        let until = connection.reader.borrow().as_ref().and_then(|reader| reader.until);
-        match until {
-            Some(until) => {
-                let deadline = self.deadline.get_or_insert_with(Deadline::new);
-                if deadline.poll_at(until, cx).is_ready() { Next::Again } else { Next::Wait }
+    fn feed(&mut self, connection: &Connection, reader: Reader, cx: &Context<'_>) -> Next {
+        loop {
+            let mut input = connection.input.borrow_mut();
+            if let Some(length) = input.find_awaited() {
+                connection.reader.set(None);
+                // What every line of a service goes through: pushed by hand, and the memory is there for the answer.
+                let before = connection.host.memory.relax();
+                vm::push_bytes(reader.thread, input.take(length));
+                connection.host.memory.restore(before);
+                input.rest();
+                drop(input);
+                vm::run(&connection.host, reader.id, 1);
+                return Next::Again;
             }
-            None => Next::Wait,
+            if let Some(cause) = hopeless(connection, reader, input.len()) {
+                drop(input);
+                disappoint(connection, reader, cause);
+                return Next::Again;
+            }
+            if self.stream.poll_readable(cx).is_pending() {
+                input.rest();
+                return self.wait(reader.until, cx);
+            }
+            match self.stream.poll_read(cx, input.tail(connection.room.get())) {
+                Poll::Ready(Ok(0)) => connection.ended.set(Some(Cause::End)),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => connection.ended.set(Some(Cause::of(&error))),
+                Poll::Pending => {
+                    input.rest();
+                    return self.wait(reader.until, cx);
+                }
+            }
         }
+    }
+
+    /// Nothing to read, for a while or for as long as it takes.
+    #[inline]
+    fn wait(&mut self, until: Nanos, cx: &Context<'_>) -> Next {
+        if until == Nanos::MAX {
+            return Next::Wait;
+        }
+        let deadline = self.deadline.get_or_insert_with(Deadline::new);
+        if deadline.poll_at(until, cx).is_ready() { Next::Again } else { Next::Wait }
     }
 
     /// Nobody waits for bytes: is anybody going to?
@@ -378,6 +356,30 @@ impl Driver {
         self.stream.abort_on_close();
         Poll::Ready(Parting::Abrupt)
     }
+}
+
+/// Why a reader will never get what it waits for; absent if it still may.
+#[inline]
+fn hopeless(connection: &Connection, reader: Reader, waiting: usize) -> Option<Cause> {
+    if let Some(cause) = connection.ended.get() {
+        return Some(cause);
+    }
+    if waiting >= connection.host.settings.read_limit {
+        return Some(Cause::NO_BUFFERS);
+    }
+    (reader.until != Nanos::MAX && reader.until <= now()).then_some(Cause::TIMED_OUT)
+}
+
+/// Resumes a reader with what went wrong.
+#[cold]
+fn disappoint(connection: &Connection, reader: Reader, cause: Cause) {
+    connection.reader.set(None);
+    if connection.ended.get().is_some() {
+        connection.told.set(true);
+    }
+    let host = &connection.host;
+    vm::with_stack(host, reader.thread, |frame| frame.fail(cause.text().as_bytes()));
+    vm::run(host, reader.id, 2);
 }
 
 /// The handler of a connection has returned and its peer has left: if the script has forgotten it, only the collector

@@ -2,10 +2,16 @@
 
 use memchr::memchr;
 
-/// Bytes that end what is read; short ones, which nearly all are, without memory of their own.
+/// Text that is searched byte by byte: for lines as short as this that is sooner done than a search in wide steps is
+/// begun.
+const BRIEF: usize = 32;
+
+/// Bytes that end what is read, at least one; short ones, which nearly all are, without memory of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Delimiter {
-    /// As many of these as the number says, at least one.
+    One(u8),
+    Two([u8; 2]),
+    /// As many of these as the number says.
     Short([u8; 15], u8),
     /// More than that.
     Long(Box<[u8]>),
@@ -15,43 +21,78 @@ impl Delimiter {
     /// Absent if there are no bytes at all.
     #[inline]
     pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
-        let mut short = [0; 15];
-        match (short.get_mut(..bytes.len()), u8::try_from(bytes.len())) {
-            (_, Ok(0)) => None,
-            (Some(room), Ok(length)) => {
-                room.copy_from_slice(bytes);
-                Some(Self::Short(short, length))
-            }
-            _ => Some(Self::Long(bytes.into())),
+        match *bytes {
+            [] => None,
+            [byte] => Some(Self::One(byte)),
+            [first, second] => Some(Self::Two([first, second])),
+            _ => Some(Self::of_many(bytes)),
         }
     }
 
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Short(bytes, length) => bytes.get(..usize::from(*length)).unwrap_or_default(),
-            Self::Long(bytes) => bytes,
+    fn of_many(bytes: &[u8]) -> Self {
+        let mut short = [0; 15];
+        match (short.get_mut(..bytes.len()), u8::try_from(bytes.len())) {
+            (Some(room), Ok(length)) => {
+                room.copy_from_slice(bytes);
+                Self::Short(short, length)
+            }
+            _ => Self::Long(bytes.into()),
         }
     }
 
     /// Where the first delimiter ends, if it begins at `from` or later.
     #[inline]
     pub(crate) fn end_in(&self, text: &[u8], from: usize) -> Option<usize> {
-        let bytes = self.bytes();
-        let (first, rest) = bytes.split_first()?;
-        let mut at = from;
-        loop {
-            at += memchr(*first, text.get(at..)?)? + 1;
-            if text.get(at..)?.starts_with(rest) {
-                return Some(at + rest.len());
+        match self {
+            Self::One(byte) => Some(from + position(*byte, text.get(from..)?)? + 1),
+            Self::Two([first, second]) => {
+                let mut at = from;
+                loop {
+                    at += position(*first, text.get(at..)?)? + 1;
+                    if text.get(at) == Some(second) {
+                        return Some(at + 1);
+                    }
+                }
             }
+            Self::Short(bytes, length) => {
+                end_of_many(text, from, bytes.get(..usize::from(*length)).unwrap_or_default())
+            }
+            Self::Long(bytes) => end_of_many(text, from, bytes),
+        }
+    }
+
+    /// Number of bytes.
+    #[inline]
+    fn length(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Two(_) => 2,
+            Self::Short(_, length) => usize::from(*length),
+            Self::Long(bytes) => bytes.len(),
         }
     }
 
     /// Up to where text without a delimiter need not be looked at again when more follows.
     pub(crate) fn searched(&self, length: usize) -> usize {
-        length.saturating_sub(self.bytes().len() - 1)
+        length.saturating_sub(self.length() - 1)
     }
+}
+
+fn end_of_many(text: &[u8], from: usize, bytes: &[u8]) -> Option<usize> {
+    let (first, rest) = bytes.split_first()?;
+    let mut at = from;
+    loop {
+        at += position(*first, text.get(at..)?)? + 1;
+        if text.get(at..)?.starts_with(rest) {
+            return Some(at + rest.len());
+        }
+    }
+}
+
+/// Where a byte is first found.
+#[inline]
+fn position(byte: u8, text: &[u8]) -> Option<usize> {
+    if text.len() <= BRIEF { text.iter().position(|it| *it == byte) } else { memchr(byte, text) }
 }
 
 /// What a reader waits for.
@@ -70,7 +111,7 @@ mod tests {
     #[test]
     fn finds_the_first_end() {
         let long = "0123456789abcdefghij";
-        let rows: [(&str, &str, usize, Option<usize>); 10] = [
+        let rows: [(&str, &str, usize, Option<usize>); 11] = [
             ("\n", "a\nb\n", 0, Some(2)),
             ("\n", "a\nb\n", 2, Some(4)),
             ("\n", "ab", 0, None),
@@ -81,6 +122,7 @@ mod tests {
             (long, "x0123456789abcdefghijy", 0, Some(21)),
             (long, "0123456789abcdefghi", 0, None),
             ("aab", "aaab", 0, Some(4)),
+            ("\r\n", "\r\r\r 0123456789 0123456789 0123456789 \r\n\r\n", 0, Some(39)),
         ];
         for (delimiter, text, from, expected) in rows {
             let found = Delimiter::new(delimiter.as_bytes()).unwrap();

@@ -177,35 +177,18 @@ impl<'l> Frame<'l> {
         (!thread.is_null()).then_some(thread)
     }
 
-    /// The object that an argument is or, if it is a table, that its first element is.
+    /// The object that an argument is.
     #[inline]
     pub(crate) fn object<T: 'static>(&self, index: i32) -> Option<&T> {
-        // SAFETY: the object lives as long as an argument refers to it.
+        // SAFETY: there is no light userdata, so whatever is found has a content. What is none of ours is a file of
+        // `io`: a pointer, a number and a gap, together as long as a type's name, which is something else. An object
+        // lives as long as an argument refers to it.
         unsafe {
-            if ffi::lua_type(self.state, index) == ffi::LUA_TTABLE {
-                ffi::lua_rawgeti_(self.state, index, 1);
-                let object = self.block::<T>(-1);
-                ffi::lua_settop(self.state, -2);
-                return object;
-            }
-            self.block::<T>(index)
-        }
-    }
-
-    /// # Safety
-    /// The object must stay referred to for as long as the result is used.
-    #[inline]
-    unsafe fn block<T: 'static>(&self, index: i32) -> Option<&T> {
-        // SAFETY: light userdata is none of ours, hence the type is asked for, and neither is a file of `io`, which has
-        // another size. Nothing else makes userdata.
-        unsafe {
-            if ffi::lua_type(self.state, index) != ffi::LUA_TUSERDATA
-                || ffi::lua_objlen(self.state, index) != size_of::<Block>()
-            {
+            let block = ffi::lua_touserdata(self.state, index).cast::<Block>();
+            if block.is_null() || (*block).kind != TypeId::of::<T>() {
                 return None;
             }
-            let block = ffi::lua_touserdata(self.state, index).cast::<Block>();
-            ((*block).kind == TypeId::of::<T>()).then(|| (*block).value.cast::<T>().as_ref())?
+            (*block).value.cast::<T>().as_ref()
         }
     }
 
@@ -262,7 +245,11 @@ impl<'l> Frame<'l> {
 
     /// Pushes an object; it is dropped when the script has no more use for it.
     pub(crate) fn push_object<T: 'static>(&self, object: Rc<T>) {
-        let meta = self.host().object_meta.get();
+        self.push_object_of(object, self.host().object_meta.get());
+    }
+
+    /// The same with a metatable that the registry keeps; its `__gc` is [`collect`].
+    pub(crate) fn push_object_of<T: 'static>(&self, object: Rc<T>, meta: i32) {
         // SAFETY: the block is written before anybody can look at it, and gets its metatable, which drops it. The
         // limit of memory is relaxed, so nothing is jumped over.
         unsafe {
@@ -320,10 +307,10 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_rawseti_(self.state, -2, index) };
     }
 
-    /// Takes the topmost value, a table, as the metatable of the one below.
-    pub(crate) fn set_meta(&self) {
-        // SAFETY: as above.
-        unsafe { ffi::lua_setmetatable(self.state, -2) };
+    /// Takes the topmost value, a table, as the environment of the object below.
+    pub(crate) fn set_environment(&self) {
+        // SAFETY: as above; answers 0 for what can have none.
+        unsafe { ffi::lua_setfenv(self.state, -2) };
     }
 
     /// Pushes an element of a table that is an argument or, counted from the top, negative.

@@ -91,6 +91,8 @@ pub(crate) struct Host {
     /// The metatable of all objects and that of connections, in the registry.
     pub(crate) object_meta: Cell<i32>,
     pub(crate) connection_meta: Cell<i32>,
+    /// The environment of connections that have no fields yet, in the registry.
+    pub(crate) no_fields: Cell<i32>,
     pub(crate) coroutines: RefCell<Slab<Coroutine>>,
     pub(crate) idle: RefCell<Vec<Idle>>,
     pub(crate) ready: RefCell<VecDeque<Id>>,
@@ -98,7 +100,7 @@ pub(crate) struct Host {
     pub(crate) current: Cell<Option<(Id, *mut lua_State)>>,
     /// The task that runs those who are ready.
     pub(crate) pump: RefCell<Option<Waker>>,
-    pub(crate) limit: RefCell<Option<Rc<Limit>>>,
+    pub(crate) limit: RefCell<Option<Limit>>,
     /// The run took too long, and is being ended.
     pub(crate) overrun: Cell<bool>,
     /// The script asked for the end of the program, with this status.
@@ -135,6 +137,7 @@ impl Host {
             main: Cell::new(std::ptr::null_mut()),
             object_meta: Cell::default(),
             connection_meta: Cell::default(),
+            no_fields: Cell::default(),
             coroutines: RefCell::default(),
             idle: RefCell::default(),
             ready: RefCell::default(),

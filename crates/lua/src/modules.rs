@@ -2,7 +2,7 @@
 
 use mlua_sys::lua_CFunction;
 
-use crate::frame::{Frame, native_guard};
+use crate::frame::{Frame, collect, native_guard};
 use crate::host::Host;
 use crate::{basic, cipher, compress, digest, json, listen, pkey, task, tcp, vm};
 
@@ -57,6 +57,7 @@ const FUNCTIONS: &[(&str, lua_CFunction)] = &[
     ("listen", listen::native_listen),
     ("connect", listen::native_connect),
     ("close_listener", listen::native_close),
+    ("about_connection", tcp::native_about),
     ("fork", task::native_fork),
     ("running", task::native_running),
     ("wait", task::native_wait),
@@ -97,8 +98,6 @@ const FURTHER: &[&[(&str, lua_CFunction)]] =
 /// What a chunk of the program says; it does not, unless the memory of the state is too small for them.
 pub(crate) fn install(host: &Host) -> Result<(), String> {
     vm::with_stack(host, host.main.get(), |frame| {
-        push_functions(frame, &tcp::FUNCTIONS);
-        push_meta(frame);
         frame.push_chunk(PRELUDE.as_bytes(), "=prelude")?;
         push_functions(frame, FUNCTIONS);
         for more in FURTHER {
@@ -106,6 +105,12 @@ pub(crate) fn install(host: &Host) -> Result<(), String> {
         }
         push_functions(frame, &tcp::FUNCTIONS);
         frame.set_field(b"connection");
+        push_meta(frame);
+        frame.set_field(b"connection_meta");
+        frame.push_table(0, 0);
+        frame.push_copy(-1);
+        frame.host().no_fields.set(frame.keep());
+        frame.set_field(b"no_fields");
         frame.push_table(0, 32);
         for (name, text) in MODULES {
             frame.push_chunk(text.as_bytes(), &format!("={name}"))?;
@@ -129,17 +134,17 @@ fn add_functions(frame: &Frame<'_>, functions: &[(&str, lua_CFunction)]) {
     }
 }
 
-/// Keeps the metatable of connections, whose methods are on top.
+/// Keeps the metatable of connections, and pushes it for what is easier said by a script.
 fn push_meta(frame: &Frame<'_>) {
-    frame.push_table(0, 4);
-    frame.push_copy(-2);
-    frame.set_field(b"__index");
+    frame.push_table(0, 6);
+    frame.push_native(collect);
+    frame.set_field(b"__gc");
     frame.push_native(tcp::native_close);
     frame.set_field(b"__close");
     frame.push_native(tcp::native_show);
     frame.set_field(b"__tostring");
     frame.push_bytes(b"connection");
     frame.set_field(b"__metatable");
+    frame.push_copy(-1);
     frame.host().connection_meta.set(frame.keep());
-    frame.pop();
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use sluice_net::{PeerAddress, Stream, now};
+use sluice_net::{Nanos, PeerAddress, Stream, now};
 
 use crate::address;
 use crate::cause::Cause;
@@ -35,22 +35,18 @@ pub(crate) const FUNCTIONS: [(&str, mlua_sys::lua_CFunction); 10] = [
     ("sendsize", native_unsent),
 ];
 
-/// Starts to drive a connection and pushes what a script gets for it: a table, to which it may add what it likes.
+/// Starts to drive a connection and pushes what a script gets for it: an object, to which it may add fields.
 pub(crate) fn push_connection(
     frame: &Frame<'_>,
     host: &Rc<Host>,
     (stream, peer): (Stream, PeerAddress),
 ) -> Rc<Connection> {
     let connection = Connection::start(host, stream, peer);
-    frame.push_table(1, 2);
-    frame.push_object(Rc::new(Handle(Rc::clone(&connection))));
-    frame.set_element(1);
-    frame.push_count(connection.number);
-    frame.set_field(b"fd");
-    frame.push_bytes(address::show(peer).as_bytes());
-    frame.set_field(b"remoteaddr");
-    frame.push_kept(host.connection_meta.get());
-    frame.set_meta();
+    let handle = Rc::new(Handle(Rc::clone(&connection)));
+    frame.push_object_of(handle, host.connection_meta.get());
+    // Its fields are made when a script first asks for one.
+    frame.push_kept(host.no_fields.get());
+    frame.set_environment();
     connection
 }
 
@@ -85,10 +81,10 @@ fn read(frame: &Frame<'_>) -> Reply {
 /// `readline(conn, delimiter or "\n", timeout_ms)`.
 fn readline(frame: &Frame<'_>) -> Reply {
     let Some(connection) = connection(frame) else { return no_connection(frame) };
-    let delimiter = match frame.kind(2) {
-        Kind::Nil => Delimiter::new(b"\n"),
-        Kind::String => frame.bytes(2).and_then(Delimiter::new),
-        _ => None,
+    let delimiter = match frame.bytes(2) {
+        Some(bytes) => Delimiter::new(bytes),
+        None if frame.kind(2) == Kind::Nil => Some(Delimiter::One(b'\n')),
+        None => None,
     };
     match delimiter {
         Some(delimiter) => read_for(frame, connection, Want::Until(delimiter)),
@@ -106,12 +102,16 @@ fn read_for(frame: &Frame<'_>, connection: &Connection, want: Want) -> Reply {
     }
     {
         let mut input = connection.input.borrow_mut();
-        input.forget_search();
         if let Some(length) = input.find(&want) {
             frame.push_bytes(input.take(length));
             return Reply::Values(1);
         }
     }
+    wait_for(frame, connection, want)
+}
+
+/// Waits for what is not there, if that may still come.
+fn wait_for(frame: &Frame<'_>, connection: &Connection, want: Want) -> Reply {
     let host = frame.host();
     if let Some(cause) = connection.ended() {
         connection.tell_end();
@@ -121,14 +121,16 @@ fn read_for(frame: &Frame<'_>, connection: &Connection, want: Want) -> Reply {
         return frame.fail(Cause::NO_BUFFERS.text().as_bytes());
     }
     let Some(id) = host.running(frame.state()) else { return no_task(frame) };
-    let until = match frame.kind(3) {
-        Kind::Nil => None,
+    let until = match frame.count() {
+        0..=2 => Nanos::MAX,
+        _ if frame.kind(3) == Kind::Nil => Nanos::MAX,
         _ => match frame.number(3) {
-            Some(wait) => Some(now().saturating_add(nanos(milliseconds(wait)))),
+            Some(wait) => now().saturating_add(nanos(milliseconds(wait))),
             None => return frame.raise("bad argument #3: milliseconds are expected"),
         },
     };
-    connection.set_reader(Reader { id, thread: frame.state(), want, until });
+    connection.input.borrow_mut().wait_for(want);
+    connection.set_reader(Reader { id, thread: frame.state(), until });
     Reply::Wait
 }
 
@@ -152,18 +154,17 @@ fn write(frame: &Frame<'_>) -> Reply {
     if let Some(cause) = connection.ended().filter(|cause| *cause != Cause::End) {
         return frame.refuse(cause.text().as_bytes());
     }
-    let taken = if frame.kind(2) == Kind::Table {
-        match write_all(frame, connection) {
+    let taken = match frame.bytes(2) {
+        Some(bytes) => connection.write(bytes),
+        None if frame.kind(2) != Kind::Table => {
+            return frame.raise("bad argument #2 to 'write': a string is expected");
+        }
+        None => match write_all(frame, connection) {
             Some(taken) => taken,
             None => {
                 return frame.raise("bad argument #2 to 'write': a table of strings is expected");
             }
-        }
-    } else {
-        match frame.bytes(2) {
-            Some(bytes) => connection.write(bytes),
-            None => return frame.raise("bad argument #2 to 'write': a string is expected"),
-        }
+        },
     };
     if !taken {
         return frame.refuse(Cause::NO_BUFFERS.text().as_bytes());
@@ -234,6 +235,16 @@ fn unread(frame: &Frame<'_>) -> Reply {
 fn unsent(frame: &Frame<'_>) -> Reply {
     let Some(connection) = connection(frame) else { return no_connection(frame) };
     count(frame, connection.output.borrow().len())
+}
+
+native!(native_about, about);
+
+/// `about(conn)`: its number and the address of its peer.
+fn about(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    frame.push_count(connection.number);
+    frame.push_bytes(address::show(connection.peer).as_bytes());
+    Reply::Values(2)
 }
 
 native!(native_show, show);

@@ -100,7 +100,7 @@ impl Vm {
             vm.host.object_meta.set(frame.keep());
             // Promised to `Limit`: `ring` sets a hook, as LuaJIT allows in a handler.
             let limit = Limit::new(vm.host.settings.budget, ring, main.cast())?;
-            vm.host.limit.replace(Some(Rc::new(limit)));
+            vm.host.limit.replace(Some(limit));
         }
         vm.host.memory.restore(before);
         Ok(vm)
@@ -192,8 +192,15 @@ pub(crate) fn run(host: &Host, id: Id, values: i32) {
 }
 
 /// Those who are ready at this moment; who becomes ready by them waits for the next turn of the loop.
+#[inline]
 pub(crate) fn run_ready(host: &Host) {
     let turn = host.ready.borrow().len();
+    if turn > 0 {
+        run_so_many(host, turn);
+    }
+}
+
+fn run_so_many(host: &Host, turn: usize) {
     for _ in 0..turn {
         let Some(id) = host.ready.borrow_mut().pop_front() else { break };
         let values = host.coroutines.borrow().get(id.index).map_or(0, |it| it.values);
@@ -214,13 +221,12 @@ fn resume(host: &Host, id: Id, values: i32) {
     };
     mark_stack(host);
     host.current.set(Some((id, thread)));
-    let limit = host.limit.borrow().clone();
-    if let Some(limit) = &limit {
+    if let Some(limit) = &*host.limit.borrow() {
         limit.begin();
     }
     // SAFETY: the thread is kept, is not running, and has the values on its stack.
     let status = unsafe { ffi::lua_resume_(thread, values) };
-    if let Some(limit) = &limit {
+    if let Some(limit) = &*host.limit.borrow() {
         limit.end();
     }
     host.current.set(None);

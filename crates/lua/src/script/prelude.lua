@@ -7,6 +7,7 @@ local guard = native.guard
 local error, pcall, select, tostring, type = error, pcall, select, tostring, type
 local concat = table.concat
 local traceback, getinfo = debug.traceback, debug.getinfo
+local getfenv_of, setfenv_of = debug.getfenv, debug.setfenv
 local create, resume, running = coroutine.create, guard(coroutine.resume), coroutine.running
 
 -- No userdata but those of the program.
@@ -121,6 +122,40 @@ function print(...)
     words[index] = tostring(words[index])
   end
   native.print(concat(words, "\t"))
+end
+
+-- Connections: functions of the program are their methods, whatever else a script sets is a field. Methods are looked
+-- for first, for that is what connections are asked for all the time, until a script sets a field of such a name.
+do
+  local meta, methods, none = native.connection_meta, native.connection, native.no_fields
+  local about = native.about_connection
+  local hidden = false
+
+  local function fields(conn)
+    local found = getfenv_of(conn)
+    if found == none then
+      found = {}
+      found.fd, found.remoteaddr = about(conn)
+      setfenv_of(conn, found)
+    end
+    return found
+  end
+
+  function meta.__index(conn, name)
+    if hidden then
+      local value = fields(conn)[name]
+      if value ~= nil then
+        return value
+      end
+      return methods[name]
+    end
+    return methods[name] or fields(conn)[name]
+  end
+
+  function meta.__newindex(conn, name, value)
+    hidden = hidden or methods[name] ~= nil
+    fields(conn)[name] = value
+  end
 end
 
 -- Modules.

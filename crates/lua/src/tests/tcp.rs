@@ -268,6 +268,30 @@ fn connections_are_made_and_refused() {
 }
 
 #[test]
+fn scripts_add_what_they_like_to_connections() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            report(type(c.fd), type(c.remoteaddr), c.user, c == c)
+            c.user = 'anne'
+            c.fd = 7
+            c.itself = c
+            report(c.user, c.fd, c.itself == c, c.isalive == tcp.isalive)
+            c.read = function() return 'hidden' end
+            report(c:read(3), tcp.read(c, 3), pcall(tcp.read, {c}, 3))
+            c.read = nil
+            report(c:read(3), getmetatable(c), tcp.readline(c, 5, nil), c:readline(nil))
+            report(pcall(function() c[nil] = 1 end))
+        end)",
+    );
+    let mut peer = script.connect();
+    peer.send("onetwo...5line\n");
+    script.expect(&["number string nil true", "anne 7 true true"]);
+    assert!(script.line().starts_with("hidden one false "));
+    script.expect(&["two connection ...5 line", ""]);
+    assert!(script.line().starts_with("false "));
+}
+
+#[test]
 fn a_limit_holds_the_peer_back() {
     let mut script = Scripted::start(
         "serve(function(c)
