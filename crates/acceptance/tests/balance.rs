@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_acceptance::{config, eventually};
+use sluice_acceptance::{config, eventually, metric};
 use sluice_testkit::{Asked, ByteScript, Gate, Origin, Response, Sluice, behaviour};
 
 /// Origins that answer with their names: "0", "1" and so on.
@@ -119,7 +119,10 @@ fn least_requests_passes_over_a_server_that_is_busy() {
     for script in &mut first {
         script.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     }
-    assert!(origins[2].wait_for_requests(1));
+    // The two that are answered must have ended: they count until then.
+    let active = "sluice_upstream_active_requests{upstream=\"api\"}";
+    let waits = || origins[2].requests().len() == 1 && metric(&sluice.admin(), active) == 1;
+    assert!(eventually(waits), "{}", metric(&sluice.admin(), active));
     let counts = Client::of(&sluice).count(100);
     assert_eq!(counts.values().copied().collect::<Vec<_>>(), [50, 50], "{counts:?}");
     assert_eq!(origins[2].requests().len(), 1, "nothing more for the busy one");
