@@ -87,9 +87,16 @@ impl Input {
     /// How many bytes satisfy whoever wants this; absent if more have to come.
     #[inline]
     pub(crate) fn find(&self, want: &Want) -> Option<usize> {
+        self.find_from(want, 0)
+    }
+
+    #[inline]
+    fn find_from(&self, want: &Want, searched: usize) -> Option<usize> {
         match want {
             Want::Exactly(length) => (self.len() >= *length).then_some(*length),
-            Want::Until(delimiter) => delimiter.end_in(self.content(), 0),
+            // Nothing waits each time a reader begins and each time it looks before it waits.
+            Want::Until(_) if self.len() == 0 => None,
+            Want::Until(delimiter) => delimiter.end_in(self.content(), searched),
         }
     }
 
@@ -98,17 +105,16 @@ impl Input {
     pub(crate) fn wait_for(&mut self, want: Want) {
         self.want = want;
         self.searched = 0;
-        self.note_searched();
+        if self.len() > 0 {
+            self.note_searched();
+        }
     }
 
     /// How many bytes satisfy the reader that waits; absent if more have to come.
     #[inline]
     pub(crate) fn find_awaited(&mut self) -> Option<usize> {
-        let found = match &self.want {
-            Want::Exactly(length) => (self.len() >= *length).then_some(*length),
-            Want::Until(delimiter) => delimiter.end_in(self.content(), self.searched),
-        };
-        if found.is_none() {
+        let found = self.find_from(&self.want, self.searched);
+        if found.is_none() && self.len() > 0 {
             self.note_searched();
         }
         found
