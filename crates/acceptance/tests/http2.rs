@@ -227,6 +227,35 @@ fn a_client_that_gives_up_frees_the_origin() {
 }
 
 #[test]
+fn content_that_nobody_asked_for_may_follow_its_answer() {
+    let sluice = answering();
+    let mut client = Http2Client::connect(&sluice.address("web"));
+    for length in [BodyLength::Known(10), BodyLength::Framed] {
+        let stream = client.begin(("POST", "/"), &[], length);
+        assert_eq!(client.wait_for_head(stream), 200);
+        assert_eq!(client.get("/").text(), "hello", "the stream stands in nobody's way");
+        client.send(stream, b"1234567890", End::Stream);
+        let answer = client.wait(stream);
+        assert_eq!((answer.text().as_str(), answer.reset), ("hello", None));
+    }
+    // More than a little is not waited for.
+    let long = client.begin(("POST", "/"), &[], BodyLength::Known(100_000));
+    assert_eq!(client.wait_for_head(long), 200);
+    let longer = client.begin(("POST", "/"), &[], BodyLength::Framed);
+    assert_eq!(client.wait_for_head(longer), 200);
+    client.send(longer, &[b'x'; 60_000], End::More);
+    client.send(longer, &[b'x'; 6_000], End::More);
+    for stream in [long, longer] {
+        while client.reset_code(stream).is_none() {
+            assert!(client.turn());
+        }
+        assert_eq!(client.reset_code(stream), Some(ErrorCode::NO_ERROR));
+    }
+    assert_eq!(client.get("/").text(), "hello");
+    sluice.stop();
+}
+
+#[test]
 fn an_answer_that_breaks_off_is_reset() {
     let origin = Origin::start(behaviour::cut_short(10, "half", After::Close));
     let sluice = proxying(&origin, "");

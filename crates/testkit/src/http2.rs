@@ -275,6 +275,12 @@ impl Http2Client {
         self.answers.get(&stream).is_none_or(Answered::is_over)
     }
 
+    /// What a stream was reset with, which may be after its whole answer.
+    #[must_use]
+    pub fn reset_code(&self, stream: StreamId) -> Option<ErrorCode> {
+        self.answers.get(&stream).and_then(|answer| answer.reset)
+    }
+
     /// Content of an answer that is still coming.
     #[must_use]
     pub fn received(&self, stream: StreamId) -> usize {

@@ -115,15 +115,12 @@ impl<'e> Exchange<'e, '_> {
         downstream.sender.finish(None);
     }
 
-    /// Reads content that nobody asked for, so that the next request can be found.
+    /// Reads content that nobody asked for, so that the next request can be found. On a stream it stands in nobody's
+    /// way, but clients that are told to stop sending (RFC 9113, 8.1) may lose the answer, curl for one.
     pub(crate) async fn skip_content(&mut self) -> After {
-        // On a stream it stands in nobody's way.
-        if !self.downstream.is_own() {
-            return After::Next;
-        }
         match self.downstream.discard_content(DISCARD).await {
-            Persistence::KeepAlive => After::Next,
-            Persistence::Close => After::Close,
+            Persistence::Close if self.downstream.is_own() => After::Close,
+            _ => After::Next,
         }
     }
 
