@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use sluice_lua::{Access, Launch, Level, Settings, Voice, serve};
+use sluice_lua::{Access, Launch, Level, Settings, Voice, WriteFull, serve};
 use sluice_net::process::raise_descriptor_limit;
 use sluice_net::{LogTarget, LogWriter};
 
@@ -41,9 +41,12 @@ pub(crate) struct Lua {
     /// Megabytes that may wait to be read by the script, for each connection
     #[arg(long, value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub(crate) read_limit: u32,
-    /// Megabytes that may wait to be taken by a peer; its connection is closed if there are more
+    /// Megabytes that may wait to be taken by a peer
     #[arg(long, value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub(crate) write_limit: u32,
+    /// What happens if more wait: the connection is closed, or who writes waits until the peer has taken half of it
+    #[arg(long, value_name = "WHAT", default_value = "close")]
+    pub(crate) write_full: Full,
     /// What the script may do beside what every script may
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) allow: Vec<Allowed>,
@@ -53,6 +56,13 @@ pub(crate) struct Lua {
     /// Which lines of the script's logger are written
     #[arg(long, short = 'l', value_name = "LEVEL", default_value = "info", alias = "loglevel")]
     pub(crate) log_level: LogLevel,
+}
+
+/// What happens when a peer does not take what is written to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Full {
+    Close,
+    Wait,
 }
 
 /// What scripts may be allowed.
@@ -142,6 +152,10 @@ fn launch(arguments: Lua, variables: Vec<(String, String)>, voice: Voice) -> Lau
         budget: Duration::from_millis(budget.into()),
         read_limit: megabytes(arguments.read_limit),
         write_limit: megabytes(arguments.write_limit),
+        write_full: match arguments.write_full {
+            Full::Close => WriteFull::Close,
+            Full::Wait => WriteFull::Wait,
+        },
         log_level: match arguments.log_level {
             LogLevel::Debug => Level::Debug,
             LogLevel::Info => Level::Info,

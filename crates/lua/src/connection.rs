@@ -13,8 +13,9 @@ use sluice_net::{Deadline, Nanos, PeerAddress, Stream, now, spawn};
 
 use crate::buffer::{Input, Output};
 use crate::cause::Cause;
+use crate::held::Held;
 use crate::host::{Ending, Host, Id, Owner, Status};
-use crate::settings::Level;
+use crate::settings::{Level, WriteFull};
 use crate::vm;
 
 /// How long the peers of connections that scripts forgot may have been gone before somebody looks for them.
@@ -46,6 +47,8 @@ pub(crate) struct Connection {
     pub(crate) input: RefCell<Input>,
     pub(crate) output: RefCell<Output>,
     reader: Cell<Option<Reader>>,
+    /// Those whose writes are too much at the moment.
+    held: Held,
     waker: RefCell<Option<Waker>>,
     /// The task of the connection is at work and will look at everything before it waits.
     driving: Cell<bool>,
@@ -70,6 +73,7 @@ impl Connection {
             input: RefCell::default(),
             output: RefCell::default(),
             reader: Cell::default(),
+            held: Held::default(),
             waker: RefCell::default(),
             driving: Cell::default(),
             closed: Cell::default(),
@@ -124,23 +128,45 @@ impl Connection {
         }
     }
 
-    /// Takes bytes for the peer; false if too many wait already, which is the end of the connection.
+    /// Takes bytes for the peer.
     #[inline]
-    pub(crate) fn write(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn write(&self, bytes: &[u8]) -> Taken {
         let waiting = self.output.borrow_mut().append(bytes);
         self.wake();
-        waiting <= self.host.settings.write_limit || self.overflow()
+        if waiting <= self.host.settings.write_limit { Taken::Now } else { self.overflow() }
     }
 
     #[cold]
-    fn overflow(&self) -> bool {
+    fn overflow(&self) -> Taken {
         let limit = self.host.settings.write_limit;
+        if self.host.settings.write_full == WriteFull::Wait {
+            return Taken::Later;
+        }
         let line =
             format!("{self}: closed, since more than {limit} bytes wait for the peer to read");
         self.host.say(Level::Error, &line);
         self.ended.set(Some(Cause::NO_BUFFERS));
         self.abort();
-        false
+        Taken::Never
+    }
+
+    /// A coroutine waits until the peer has taken what it wrote.
+    pub(crate) fn hold(&self, id: Id, thread: *mut lua_State) {
+        self.held.add(&self.host, id, thread);
+        self.wake();
+    }
+
+    /// Lets writers go on if there is room again, or never will be.
+    #[cold]
+    fn let_go(&self) {
+        let waiting = self.output.borrow().len();
+        match self.ended.get().filter(|cause| *cause != Cause::End) {
+            Some(cause) => self.held.release(&self.host, Err(cause)),
+            None if waiting <= self.host.settings.write_limit / 2 => {
+                self.held.release(&self.host, Ok(()));
+            }
+            None => {}
+        }
     }
 
     /// Nothing more is read or written by the script. What was written still goes out.
@@ -150,6 +176,7 @@ impl Connection {
         if let Some(reader) = self.reader.take() {
             self.answer_later(reader, Cause::Closed);
         }
+        self.held.release(&self.host, Err(Cause::Closed));
         self.wake();
     }
 
@@ -186,13 +213,23 @@ impl Owner for Connection {
     }
 }
 
+/// Whether bytes for a peer were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Now,
+    /// They were, and whoever wrote them waits until enough are gone.
+    Later,
+    /// Too many wait, which is the end of the connection.
+    Never,
+}
+
 /// What a script holds of a connection: when it is collected, nobody will read or write any more.
 pub(crate) struct Handle(pub(crate) Rc<Connection>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
         let connection = &self.0;
-        // No reader can be left: a coroutine that waits holds its arguments.
+        // No reader or writer can be left: a coroutine that waits holds its arguments.
         connection.closed.set(true);
         connection.wake();
     }
@@ -247,6 +284,9 @@ impl Driver {
     fn drive(&mut self, connection: &Connection, cx: &Context<'_>) -> Poll<Parting> {
         loop {
             self.flush(connection, cx);
+            if !connection.held.is_empty() {
+                connection.let_go();
+            }
             if connection.closed.get() {
                 return self.part(connection, cx);
             }

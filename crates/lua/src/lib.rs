@@ -19,6 +19,7 @@ mod connection;
 mod delimiter;
 mod digest;
 mod frame;
+mod held;
 mod host;
 mod json;
 mod listen;
@@ -38,5 +39,5 @@ mod voice;
 mod worker;
 
 pub use service::{Launch, serve};
-pub use settings::{Access, Level, Settings};
+pub use settings::{Access, Level, Settings, WriteFull};
 pub use voice::Voice;

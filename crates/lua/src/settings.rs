@@ -18,8 +18,10 @@ pub struct Settings {
     pub budget: Duration,
     /// Most bytes that may wait to be read by the script: a read that wants more fails.
     pub read_limit: usize,
-    /// Most bytes that may wait to be taken by a peer: a connection with more is closed.
+    /// Most bytes that may wait to be taken by a peer.
     pub write_limit: usize,
+    /// What becomes of a connection for whose peer more wait.
+    pub write_full: WriteFull,
     /// How long a closed connection may take to get rid of what was written to it.
     pub linger: Duration,
     /// Which lines the script's logger writes.
@@ -42,6 +44,7 @@ impl Settings {
             budget: Duration::from_millis(500),
             read_limit: 16 << 20,
             write_limit: 16 << 20,
+            write_full: WriteFull::Close,
             linger: Duration::from_secs(30),
             log_level: Level::Info,
             log_rate: 1000,
@@ -53,6 +56,15 @@ impl Settings {
     pub(crate) fn allows(&self, access: Access) -> bool {
         self.access.contains(&access)
     }
+}
+
+/// What becomes of a connection whose peer does not take what is written to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteFull {
+    /// It is closed, and the peer sees that something is missing: no write ever waits, as in Silly.
+    Close,
+    /// Who writes waits until the peer has taken half of it.
+    Wait,
 }
 
 /// What scripts may be allowed to do.

@@ -7,7 +7,7 @@ use sluice_net::{Nanos, PeerAddress, Stream, now};
 
 use crate::address;
 use crate::cause::Cause;
-use crate::connection::{Connection, Handle, Reader, nanos};
+use crate::connection::{Connection, Handle, Reader, Taken, nanos};
 use crate::delimiter::{Delimiter, Want};
 use crate::frame::{Frame, Kind, Reply, native};
 use crate::host::Host;
@@ -166,15 +166,24 @@ fn write(frame: &Frame<'_>) -> Reply {
             }
         },
     };
-    if !taken {
-        return frame.refuse(Cause::NO_BUFFERS.text().as_bytes());
+    match taken {
+        Taken::Now => {
+            frame.push_truth(true);
+            Reply::Values(1)
+        }
+        Taken::Later => match frame.host().running(frame.state()) {
+            Some(id) => {
+                connection.hold(id, frame.state());
+                Reply::Wait
+            }
+            None => no_task(frame),
+        },
+        Taken::Never => frame.refuse(Cause::NO_BUFFERS.text().as_bytes()),
     }
-    frame.push_truth(true);
-    Reply::Values(1)
 }
 
 /// All elements of a table; `None`, with nothing written, if one is no string.
-fn write_all(frame: &Frame<'_>, connection: &Connection) -> Option<bool> {
+fn write_all(frame: &Frame<'_>, connection: &Connection) -> Option<Taken> {
     let mut joined = Vec::new();
     for index in 1..=i32::try_from(frame.elements(2)).ok()? {
         frame.push_element(2, index);

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use crate::settings::{Settings, WriteFull};
 use super::scripted::{Peer, Scripted};
 
 /// The script of the benchmark, in the three forms that were published.
@@ -182,6 +183,53 @@ fn a_peer_that_does_not_read_is_given_up() {
     let mut all = Vec::new();
     // Broken off, not ended: half of something is not taken for the whole.
     assert!(peer.0.read_to_end(&mut all).is_err());
+}
+
+#[test]
+fn who_writes_too_much_may_wait_instead() {
+    let change = |settings: &mut Settings| {
+        settings.write_limit = 1 << 20;
+        settings.write_full = WriteFull::Wait;
+    };
+    let mut script = Scripted::start_with(
+        "serve(function(c)
+            local piece, most = ('x'):rep(700000), 0
+            for i = 1, 30 do
+                assert(c:write(piece))
+                most = math.max(most, c:unsentbytes())
+            end
+            report(most <= 1048576)
+            c:close()
+        end)
+        serve(function(c)
+            local first = task.fork(function()
+                repeat local good, problem = c:write(('y'):rep(1000000)) until not good
+                report('first', select(2, c:write('z')) == errno.CLOSED)
+            end)
+            repeat time.sleep(1) until c:unsentbytes() > 1048576
+            report('other', pcall(coroutine.wrap(function() return c:write('y') end)))
+            report('closed', c:close())
+        end)
+        serve(function(c)
+            local good, problem
+            repeat good, problem = c:write(('y'):rep(1000000)) until not good
+            report('left', problem == errno.PIPE or problem == errno.CONNRESET)
+        end)",
+        change,
+    );
+    let addresses = [script.line(), script.line(), script.line()];
+    let mut patient = Peer::new(&addresses[0]);
+    assert_eq!(patient.rest().len(), 21_000_000);
+    script.expect(&["true"]);
+    let idle = Peer::new(&addresses[1]);
+    let said = script.line();
+    assert!(said.starts_with("other false ") && said.contains("outside a task"), "{said}");
+    script.expect(&["closed true", "first true"]);
+    drop(idle);
+    let mut hasty = Peer::new(&addresses[2]);
+    hasty.expect("yyyyyyyyyy");
+    drop(hasty);
+    script.expect(&["left true"]);
 }
 
 #[test]
