@@ -12,6 +12,8 @@ pub(crate) enum Cause {
     Closed,
     /// A name has no address.
     Unresolved,
+    /// A handshake failed.
+    Encryption,
     /// A number of errno(3).
     Number(i32),
 }
@@ -35,6 +37,7 @@ impl Cause {
             Self::End => END.into(),
             Self::Closed => CLOSED.into(),
             Self::Unresolved => RESOLVE.into(),
+            Self::Encryption => TLS.into(),
             Self::Number(number) => words(number),
         }
     }
@@ -42,6 +45,7 @@ impl Cause {
 
 const RESOLVE: &str = "Cannot resolve the name (10001)";
 const CLOSED: &str = "Socket is closed (10004)";
+const TLS: &str = "Encryption failed (10006)";
 const END: &str = "End of file (10005)";
 
 /// Errors that are not the system's.
@@ -51,7 +55,7 @@ const OWN: [(&str, &str); 6] = [
     ("CLOSING", "Socket is closing (10003)"),
     ("CLOSED", CLOSED),
     ("EOF", END),
-    ("TLS", "Encryption failed (10006)"),
+    ("TLS", TLS),
 ];
 
 /// Names of errno(3), without their first letter, and their numbers on Linux.

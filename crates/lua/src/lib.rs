@@ -18,6 +18,7 @@ mod compress;
 mod connection;
 mod delimiter;
 mod digest;
+mod dns;
 mod frame;
 mod held;
 mod host;
@@ -34,6 +35,8 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod tls;
+mod udp;
 mod vm;
 mod voice;
 mod worker;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use sluice_net::tls::TlsClient;
 use sluice_net::{
     Accepted, Deadline, Endpoint, Listener, PeerAddress, Pool, Stream, connect_from, offload_to,
     resolve, spawn,
@@ -22,6 +23,7 @@ use crate::host::{Host, Status};
 use crate::ports::Share;
 use crate::settings::Level;
 use crate::tcp::{milliseconds, no_task, push_connection};
+use crate::tls::{self, Client, Server};
 use crate::vm;
 
 /// Pause after the kernel refused a connection: descriptors come back when others close.
@@ -38,9 +40,11 @@ struct Acceptor {
     wakers: RefCell<Vec<Waker>>,
     /// The function that gets the connections, in the registry.
     handler: Cell<i32>,
+    /// What encrypts them, if anything does.
+    server: Option<Rc<Server>>,
 }
 
-/// `listen(address, handler)`: the listener, its number and its address, or nil and an error.
+/// `listen(address, handler, server | nil)`: the listener, its number and its address, or nil and an error.
 fn listen(frame: &Frame<'_>) -> Reply {
     let Some(text) = frame.text(1) else { return frame.raise("tcp.listen: an address is missing") };
     if frame.kind(2) != Kind::Function {
@@ -62,8 +66,9 @@ fn listen(frame: &Frame<'_>) -> Reply {
     let bound = share.binding.endpoint().to_string();
     frame.push_copy(2);
     let handler = Cell::new(frame.keep());
-    let acceptor =
-        Rc::new(Acceptor { share: RefCell::new(Some(share)), wakers: RefCell::default(), handler });
+    let server = frame.object::<Rc<Server>>(3).cloned();
+    let (share, wakers) = (RefCell::new(Some(share)), RefCell::default());
+    let acceptor = Rc::new(Acceptor { share, wakers, handler, server });
     for listener in listeners {
         spawn(accept_all(Rc::clone(&host), Rc::clone(&acceptor), listener));
     }
@@ -96,7 +101,10 @@ async fn accept_all(host: Rc<Host>, acceptor: Rc<Acceptor>, listener: Listener) 
             Ok((accepted.into_stream()?, peer))
         });
         match taken {
-            Ok((stream, peer)) => take_in(&host, &acceptor, stream, peer),
+            Ok((stream, peer)) if acceptor.server.is_some() => {
+                spawn(shake_hands(Rc::clone(&host), Rc::clone(&acceptor), stream, peer));
+            }
+            Ok((stream, peer)) => take_in(&host, &acceptor, (stream, peer), None),
             Err(error) => {
                 host.say(Level::Error, &format!("cannot accept connections: {error}"));
                 pause.sleep(PAUSE).await;
@@ -122,19 +130,55 @@ async fn accept_or_close(acceptor: &Acceptor, listener: &Listener) -> Option<io:
 }
 
 /// Gives a connection to the handler, in a coroutine of its own.
-fn take_in(host: &Rc<Host>, acceptor: &Acceptor, stream: Stream, peer: PeerAddress) {
+fn take_in(
+    host: &Rc<Host>,
+    acceptor: &Acceptor,
+    (stream, peer): (Stream, PeerAddress),
+    protocol: Option<&[u8]>,
+) {
+    // The listener may have been closed during a handshake, and its handler with it.
+    if acceptor.share.borrow().is_none() {
+        return;
+    }
     let (id, thread) = vm::create(host, None);
     let connection = vm::with_stack(host, thread, |frame| {
         frame.push_kept(acceptor.handler.get());
         let connection = push_connection(frame, host, (stream, peer));
         frame.push_bytes(address::show(peer).as_bytes());
+        push_protocol(frame, protocol);
         connection
     });
     host.set_owner(id, connection);
-    vm::run(host, id, 2);
+    vm::run(host, id, 3);
 }
 
-/// `connect(address, timeout_ms, own_address)`: a connection, or nil and an error.
+fn push_protocol(frame: &Frame<'_>, protocol: Option<&[u8]>) {
+    match protocol {
+        Some(protocol) => frame.push_bytes(protocol),
+        None => frame.push_nil(),
+    }
+}
+
+/// Encrypts a connection, and gives it to the handler.
+async fn shake_hands(
+    host: Rc<Host>,
+    acceptor: Rc<Acceptor>,
+    mut stream: Stream,
+    peer: PeerAddress,
+) {
+    let Some(server) = &acceptor.server else { return };
+    match server.accept(&mut stream).await {
+        Ok(protocol) => take_in(&host, &acceptor, (stream, peer), protocol.as_deref()),
+        Err(problem) if host.level.get() <= Level::Info => {
+            let line = format!("connection of {}: {problem}", address::show(peer));
+            host.say(Level::Info, &line);
+        }
+        Err(_) => {}
+    }
+}
+
+/// `connect(address, timeout_ms, own_address, client | nil)`: a connection and what is to be spoken over it, or nil, an
+/// error and, if it is about encryption, what exactly is wrong.
 fn start_connect(frame: &Frame<'_>) -> Reply {
     let Some(text) = frame.text(1) else {
         return frame.raise("tcp.connect: an address is missing");
@@ -153,17 +197,23 @@ fn start_connect(frame: &Frame<'_>) -> Reply {
     let (host, thread) = (frame.host().shared(), frame.state());
     let Some(id) = host.running(thread) else { return no_task(frame) };
     host.set_status(id, Status::Io);
+    let client = frame.object::<Client>(4).map(|client| client.0.clone());
     spawn(async move {
-        let done = Deadline::new().limit(limit, reach(peer, own)).await;
-        let done = done.unwrap_or(Err(Cause::TIMED_OUT));
+        let done = Deadline::new().limit(limit, reach_with(peer, own, client)).await;
+        let done = done.unwrap_or(Err((Cause::TIMED_OUT, None)));
         let values = vm::with_stack(&host, thread, |frame| match done {
             Ok((stream, peer)) => {
+                let protocol = tls::protocol(&stream);
                 push_connection(frame, &host, (stream, peer));
-                1
-            }
-            Err(cause) => {
-                frame.fail(cause.text().as_bytes());
+                let Some(protocol) = protocol else { return 1 };
+                frame.push_bytes(&protocol);
                 2
+            }
+            Err((cause, why)) => {
+                frame.fail(cause.text().as_bytes());
+                let Some(why) = why else { return 2 };
+                frame.push_bytes(why.as_bytes());
+                3
             }
         });
         vm::run(&host, id, values);
@@ -179,6 +229,18 @@ pub(crate) fn own_address(frame: &Frame<'_>, index: i32) -> Result<Option<Socket
     match frame.text(index).as_deref().and_then(address::listen) {
         Some(Endpoint::Tcp(address)) => Ok(Some(address)),
         _ => Err(Cause::INVALID),
+    }
+}
+
+type Reached = Result<(Stream, PeerAddress), (Cause, Option<String>)>;
+
+/// Connects, and encrypts the connection if a client is given for that.
+async fn reach_with(peer: Peer, own: Option<SocketAddr>, client: Option<TlsClient>) -> Reached {
+    let (stream, peer) = reach(peer, own).await.map_err(|cause| (cause, None))?;
+    let Some(client) = client else { return Ok((stream, peer)) };
+    match client.connect(stream).await {
+        Ok(stream) => Ok((stream, peer)),
+        Err(error) => Err((Cause::Encryption, Some(error.to_string()))),
     }
 }
 

@@ -4,7 +4,7 @@ use mlua_sys::lua_CFunction;
 
 use crate::frame::{Frame, collect, native_guard};
 use crate::host::Host;
-use crate::{basic, cipher, compress, digest, json, listen, pkey, task, tcp, vm};
+use crate::{basic, cipher, compress, digest, dns, json, listen, pkey, task, tcp, tls, udp, vm};
 
 /// What a state is made ready with.
 const PRELUDE: &str = include_str!("script/prelude.lua");
@@ -34,6 +34,9 @@ const MODULES: &[(&str, &str)] = &[
     ("silly.compress.gzip", include_str!("script/gzip.lua")),
     ("silly.compress.snappy", include_str!("script/snappy.lua")),
     ("silly.compress.lz4", include_str!("script/lz4.lua")),
+    ("silly.net.udp", include_str!("script/udp.lua")),
+    ("silly.net.dns", include_str!("script/dns.lua")),
+    ("silly.net.tls", include_str!("script/tls.lua")),
     ("silly.sync", include_str!("script/sync.lua")),
 ];
 
@@ -89,8 +92,14 @@ const FUNCTIONS: &[(&str, lua_CFunction)] = &[
 ];
 
 /// The same from files that list their own.
-const FURTHER: &[&[(&str, lua_CFunction)]] =
-    &[&cipher::FUNCTIONS, &pkey::FUNCTIONS, &compress::FUNCTIONS];
+const FURTHER: &[&[(&str, lua_CFunction)]] = &[
+    &cipher::FUNCTIONS,
+    &pkey::FUNCTIONS,
+    &compress::FUNCTIONS,
+    &udp::FUNCTIONS,
+    &dns::FUNCTIONS,
+    &tls::FUNCTIONS,
+];
 
 /// Makes a new state ready for a script.
 ///

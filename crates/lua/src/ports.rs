@@ -47,6 +47,11 @@ impl Ports {
         Self { book: Arc::default(), workers }
     }
 
+    /// How many workers there are.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
     /// Listens at an address.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 
 mod clock;
 mod connect;
+mod datagram;
 pub mod disk;
 pub mod errand;
 pub mod files;
@@ -37,6 +38,7 @@ pub mod watch;
 
 pub use clock::{Nanos, now, precise_now, precise_unix_nanos, unix_ms};
 pub use connect::{connect, connect_from};
+pub use datagram::{Datagrams, Sharing};
 pub use inherit::{Inherited, Socket, Sockets, sockets_of_service_manager};
 pub use listen::{Accepted, Binding, Listener, PeerAddress};
 pub use log_writer::{LogCounts, LogTarget, LogWriter};

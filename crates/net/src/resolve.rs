@@ -1,6 +1,7 @@
 //! Names of origins become addresses, again and again, on a thread of their own.
 
 mod service;
+mod single;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,6 +21,8 @@ use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
 
 use crate::process::{End, start_thread};
+
+pub use single::{Lookups, Records, ServiceRecord, Wanted};
 
 /// First pause after a failure, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -276,6 +279,15 @@ fn in_words(error: &NetError, nothing: &str) -> String {
 }
 
 fn build(settings: &ResolverSettings) -> Result<TokioResolver, String> {
+    let mut builder = builder(settings);
+    let options: &mut ResolverOpts = builder.options_mut();
+    // We wait for the end of the TTL ourselves. A cache would only keep failures.
+    options.cache_size = 0;
+    options.negative_max_ttl = Some(Duration::ZERO);
+    builder.build().map_err(|error| error.to_string())
+}
+
+fn builder(settings: &ResolverSettings) -> Builder {
     let mut builder = if settings.servers.is_empty() {
         // Without a usable resolv.conf the hosts file and "localhost" still work.
         TokioResolver::builder_tokio().unwrap_or_else(|_| with_servers(&[]))
@@ -287,10 +299,7 @@ fn build(settings: &ResolverSettings) -> Result<TokioResolver, String> {
     // Half of the time for the first question, so that a lost packet is asked for once more.
     options.timeout = settings.timeout / 2;
     options.attempts = 2;
-    // We wait for the end of the TTL ourselves. A cache would only keep failures.
-    options.cache_size = 0;
-    options.negative_max_ttl = Some(Duration::ZERO);
-    builder.build().map_err(|error| error.to_string())
+    builder
 }
 
 type Builder = hickory_resolver::ResolverBuilder<TokioRuntimeProvider>;

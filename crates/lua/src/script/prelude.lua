@@ -222,7 +222,12 @@ preload.core = function()
   return require("silly")
 end
 preload["silly.net"] = function()
-  return { tcp = require("silly.net.tcp") }
+  return setmetatable({}, {
+    __index = function(_, name)
+      local good, module = pcall(require, "silly.net." .. tostring(name))
+      return good and module or nil
+    end,
+  })
 end
 
 -- SIGINT and SIGTERM end the program also if no script asks for signals.
