@@ -61,6 +61,8 @@ pub(crate) struct Connection {
     handler: Cell<Handler>,
     /// Most bytes taken from the kernel before the script has read them.
     pub(crate) room: Cell<usize>,
+    /// Most bytes that may wait for the present reader.
+    pub(crate) bound: Cell<usize>,
 }
 
 impl Connection {
@@ -82,6 +84,7 @@ impl Connection {
             told: Cell::default(),
             handler: Cell::new(Handler::Runs),
             room: Cell::new(usize::MAX),
+            bound: Cell::new(host.settings.read_limit),
         });
         let driver = Driver { stream, deadline: None, linger: None, forsaken: false };
         spawn(drive(Rc::clone(&connection), driver));
@@ -181,7 +184,7 @@ impl Connection {
     }
 
     /// The end, now, and so that the peer sees that something is missing.
-    fn abort(&self) {
+    pub(crate) fn abort(&self) {
         self.broken.set(true);
         self.output.borrow_mut().release();
         self.close();
@@ -404,7 +407,7 @@ fn hopeless(connection: &Connection, reader: Reader, waiting: usize) -> Option<C
     if let Some(cause) = connection.ended.get() {
         return Some(cause);
     }
-    if waiting >= connection.host.settings.read_limit {
+    if waiting >= connection.bound.get() {
         return Some(Cause::NO_BUFFERS);
     }
     (reader.until != Nanos::MAX && reader.until <= now()).then_some(Cause::TIMED_OUT)

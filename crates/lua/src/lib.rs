@@ -22,6 +22,7 @@ mod dns;
 mod frame;
 mod held;
 mod host;
+mod http;
 mod json;
 mod listen;
 mod memory;

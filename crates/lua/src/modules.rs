@@ -4,7 +4,9 @@ use mlua_sys::lua_CFunction;
 
 use crate::frame::{Frame, collect, native_guard};
 use crate::host::Host;
-use crate::{basic, cipher, compress, digest, dns, json, listen, pkey, task, tcp, tls, udp, vm};
+use crate::{
+    basic, cipher, compress, digest, dns, http, json, listen, pkey, task, tcp, tls, udp, vm,
+};
 
 /// What a state is made ready with.
 const PRELUDE: &str = include_str!("script/prelude.lua");
@@ -37,6 +39,11 @@ const MODULES: &[(&str, &str)] = &[
     ("silly.net.udp", include_str!("script/udp.lua")),
     ("silly.net.dns", include_str!("script/dns.lua")),
     ("silly.net.tls", include_str!("script/tls.lua")),
+    ("silly.net.http", include_str!("script/http.lua")),
+    ("silly.net.http.content", include_str!("script/content.lua")),
+    ("silly.net.http.sender", include_str!("script/sender.lua")),
+    ("silly.net.websocket", include_str!("script/websocket.lua")),
+    ("silly.store.redis", include_str!("script/redis.lua")),
     ("silly.sync", include_str!("script/sync.lua")),
 ];
 
@@ -86,6 +93,7 @@ const FUNCTIONS: &[(&str, lua_CFunction)] = &[
     ("hash_final", digest::native_final),
     ("hash_reset", digest::native_reset),
     ("hmac", digest::native_hmac),
+    ("abort", tcp::native_abort),
     ("same", digest::native_same),
     ("random", digest::native_random),
     ("xor", digest::native_xor),
@@ -99,6 +107,7 @@ const FURTHER: &[&[(&str, lua_CFunction)]] = &[
     &udp::FUNCTIONS,
     &dns::FUNCTIONS,
     &tls::FUNCTIONS,
+    &http::FUNCTIONS,
 ];
 
 /// Makes a new state ready for a script.

@@ -61,7 +61,7 @@ fn no_connection(frame: &Frame<'_>) -> Reply {
     frame.raise("bad argument #1: a connection is expected")
 }
 
-/// `read(conn, count | delimiter, timeout_ms)`.
+/// `read(conn, count | delimiter, timeout_ms, most)`.
 fn read(frame: &Frame<'_>) -> Reply {
     let Some(connection) = connection(frame) else { return no_connection(frame) };
     let want = match frame.kind(2) {
@@ -129,6 +129,10 @@ fn wait_for(frame: &Frame<'_>, connection: &Connection, want: Want) -> Reply {
             None => return frame.raise("bad argument #3: milliseconds are expected"),
         },
     };
+    // Further than that nothing is looked for, also where more would fit.
+    let most = if frame.count() < 4 { None } else { frame.integer(4) };
+    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+    connection.bound.set(most.min(host.settings.read_limit));
     connection.input.borrow_mut().wait_for(want);
     connection.set_reader(Reader { id, thread: frame.state(), until });
     Reply::Wait
@@ -203,6 +207,17 @@ fn close(frame: &Frame<'_>) -> Reply {
     connection.close();
     frame.push_truth(true);
     Reply::Values(1)
+}
+
+native!(native_abort, abort);
+
+/// `abort(conn)`: closed at once, and so that the peer sees that something is missing.
+fn abort(frame: &Frame<'_>) -> Reply {
+    let Some(connection) = connection(frame) else { return no_connection(frame) };
+    if !connection.is_closed() {
+        connection.abort();
+    }
+    Reply::Values(0)
 }
 
 /// `limit(conn, bytes | nil)`.

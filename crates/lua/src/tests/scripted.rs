@@ -74,6 +74,15 @@ impl Scripted {
         line.trim_end().to_owned()
     }
 
+    /// The same where it may be no text.
+    #[track_caller]
+    pub(super) fn raw_line(&mut self) -> Vec<u8> {
+        let mut line = Vec::new();
+        let read = self.reports.read_until(b'\n', &mut line);
+        assert!(read.as_ref().is_ok_and(|length| *length > 0), "{read:?}\n{}", self.log());
+        line
+    }
+
     /// Every one of these lines, in this order.
     #[track_caller]
     pub(super) fn expect(&mut self, lines: &[&str]) {

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use crate::settings::{Settings, WriteFull};
 use super::scripted::{Peer, Scripted};
+use crate::settings::{Settings, WriteFull};
 
 /// The script of the benchmark, in the three forms that were published.
 const FORMS: [&str; 3] = [

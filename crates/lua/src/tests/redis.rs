@@ -1,0 +1,181 @@
+//! `silly.store.redis` with the real server, and with servers that break the rules.
+
+use std::process::{Child, Command, Stdio};
+
+use sluice_testkit::{Scratch, unclaimed_port};
+
+use super::scripted::Scripted;
+
+/// A redis-server of this test; killed on drop.
+struct Server {
+    child: Child,
+    address: String,
+    _scratch: Scratch,
+}
+
+impl Server {
+    fn start(options: &[&str]) -> Self {
+        let (port, scratch) = (unclaimed_port(), Scratch::new());
+        let mut child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .args(["--dir", scratch.path().to_str().unwrap()])
+            .args(options)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("redis-server is installed: `make test` does that");
+        let mut said = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("eady to accept connections") {
+            line.clear();
+            let read = std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+            assert!(read > 0, "it has ended");
+        }
+        // Whoever writes to a pipe that nobody reads ends.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        Self { child, address: format!("127.0.0.1:{port}"), _scratch: scratch }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn with(server: &Server, script: &str) -> Scripted {
+    let script = format!("local redis = require 'silly.store.redis'\n{script}");
+    Scripted::start_with(&script, |settings| {
+        settings.variables.push(("redis".to_owned(), server.address.clone()));
+    })
+}
+
+#[test]
+fn commands_are_methods() {
+    let server = Server::start(&[]);
+    let mut script = with(
+        &server,
+        "local db = redis.new{addr = env.get 'redis'}
+         report(db:ping()) report(db:set('k', 'v')) report(db:get('k')) report(db:get('none'))
+         report(db:incr('n')) report(db:incrby('n', 2^40)) report((db:set('f', 1.5)), select(2, db:get('f')))
+         report(db:call('mset', {'a', '1', 'b', '2'}))
+         local ok, all = db:mget('a', 'none', 'b') report(ok, all[1], all[2], all[3])
+         report(db:lpush('k', 'x'))
+         report(db:nonsense('x'))
+         local ok, list = db:eval('return {1, {\"two\", {}}, false}', 0) report(ok, list[1], list[2][1], #list[2][2], list[3])
+         local big = ('\\r\\n\\0x'):rep(50000)
+         report((db:set('big', big)), select(2, db:get('big')) == big)
+         report((pcall(db.select, db, 1)), (pcall(redis.new, {})))
+         db:close() report(db:ping())",
+    );
+    script.expect(&[
+        "true PONG",
+        "true OK",
+        "true v",
+        "true nil",
+        "true 1",
+        "true 1099511627777",
+        "true 1.5",
+        "true OK",
+        "true 1 nil 2",
+        "false WRONGTYPE Operation against a key holding the wrong kind of value",
+    ]);
+    assert!(script.line().starts_with("false ERR unknown command"));
+    script.expect(&[
+        "true 1 two 0 nil",
+        "true true",
+        "false false",
+        "false Socket is closed (10004)",
+    ]);
+}
+
+#[test]
+fn many_tasks_share_a_connection_and_each_gets_its_own() {
+    let server = Server::start(&[]);
+    let mut script = with(
+        &server,
+        "local db = redis.new{addr = env.get 'redis'}
+         local group, bad = require('silly.sync.waitgroup').new(), 0
+         for i = 1, 200 do
+            group:fork(function()
+                for j = 1, 10 do
+                    local ok, value = db:echo(i .. ':' .. j)
+                    if not ok or value ~= i .. ':' .. j then bad = bad + 1 end
+                end
+            end)
+         end
+         group:wait()
+         local _, clients = db:client('list')
+         report(bad, select(2, clients:gsub('\\n', '')))
+         local results = assert(db:pipeline{{'SET', 'p', 1}, {'get', 'p'}, {'NONSENSE'}, {'GET', 'none'}, {'INCR', 'p'}})
+         report(results[1], results[2], results[4], results[5], results[7], results[8], results[9], results[10])
+         report(#db:pipeline({}))",
+    );
+    script.expect(&["0 1", "true OK 1 false true nil true 2", "0"]);
+}
+
+#[test]
+fn passwords_databases_and_servers_that_went_away() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let mut script = with(
+        &server,
+        "local addr = env.get 'redis'
+         report(redis.new{addr = addr}:ping())
+         report(redis.new{addr = addr, auth = 'wrong'}:ping())
+         local zero, one = redis.new{addr = addr, auth = 'secret'}, redis.new{addr = addr, auth = 'secret', db = 1}
+         report((one:set('k', 'of one')), one:get('k')) report(zero:get('k'))
+         -- It comes back by itself.
+         local _, id = one:client('id')
+         report(zero:client('kill', 'id', id))
+         local ok, value = one:get('k')
+         if not ok then ok, value = one:get('k') end
+         report(ok, value)
+         report(redis.new{addr = '127.0.0.1:1'}:ping())",
+    );
+    script.expect(&["false NOAUTH Authentication required."]);
+    assert!(script.line().starts_with("false WRONGPASS"));
+    script.expect(&[
+        "true true of one",
+        "true nil",
+        "true 1",
+        "true of one",
+        "false Connection refused (111)",
+    ]);
+}
+
+#[test]
+fn servers_that_break_the_rules_harm_nobody() {
+    let mut script = Scripted::start(
+        "local redis = require 'silly.store.redis'
+         local answers = {'?what\\r\\n', '$-5\\r\\n', '$3\\r\\nabcde', '*99999999999\\r\\n', ('*1\\r\\n'):rep(100), ':x\\r\\n', '$99999999999\\r\\n', ('x'):rep(70000), '$3\\r\\nab'}
+         local at = 0
+         local l = tcp.listen{addr = '127.0.0.1:0', accept = function(c)
+            at = at + 1
+            c:read('PING\\r\\n') c:write(answers[at]) c:close()
+         end}
+         local db = redis.new{addr = l.addr}
+         for i = 1, #answers do report(db:ping()) end
+         -- All who wait hear of it, and the next one has a connection again.
+         answers[#answers + 1] = ''
+         answers[#answers + 1] = '+PONG\\r\\n'
+         local group, failed = require('silly.sync.waitgroup').new(), 0
+         for i = 1, 5 do group:fork(function() if not db:ping() then failed = failed + 1 end end) end
+         group:wait()
+         report(failed, db:ping())
+         local silent = tcp.listen{addr = '127.0.0.1:0', accept = function(c) c:read(100000) end}
+         report(redis.new{addr = silent.addr, timeout = 5}:ping())",
+    );
+    script.expect(&[
+        "false Protocol error (71)",
+        "false Protocol error (71)",
+        "false Protocol error (71)",
+        "false Protocol error (71)",
+        "false Protocol error (71)",
+        "false Protocol error (71)",
+        "false No buffer space available (105)",
+        "false No buffer space available (105)",
+        "false End of file (10005)",
+        "5 true PONG",
+        "false Operation timed out (110)",
+    ]);
+}
