@@ -44,6 +44,13 @@ const MODULES: &[(&str, &str)] = &[
     ("silly.net.http.sender", include_str!("script/sender.lua")),
     ("silly.net.websocket", include_str!("script/websocket.lua")),
     ("silly.store.redis", include_str!("script/redis.lua")),
+    ("silly.metrics.metric", include_str!("script/metric.lua")),
+    ("silly.metrics.counter", include_str!("script/counter.lua")),
+    ("silly.metrics.gauge", include_str!("script/gauge.lua")),
+    ("silly.metrics.histogram", include_str!("script/histogram.lua")),
+    ("silly.metrics.registry", include_str!("script/registry.lua")),
+    ("silly.metrics.prometheus", include_str!("script/prometheus.lua")),
+    ("silly.console", include_str!("script/console.lua")),
     ("silly.sync", include_str!("script/sync.lua")),
 ];
 

@@ -1,9 +1,11 @@
 //! Scripts over real sockets.
 
+mod console;
 mod crypto;
 mod datagrams;
 mod hostile;
 mod http;
+mod metrics;
 mod modules;
 mod names;
 mod redis;
