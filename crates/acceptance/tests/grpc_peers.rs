@@ -72,6 +72,13 @@ fn gateway(listener: &str, upstream: &str) -> Sluice {
     Sluice::start(&text)
 }
 
+/// A case that the client may lose against itself: it takes the call back and asks for the answer at once, and where the
+/// answer is quicker than its own news of having given up (seen once in forty runs on a busy machine), it is content.
+const RACES: &str = "cancel_after_begin";
+
+/// How often such a case is tried.
+const TRIES: usize = 5;
+
 /// Runs every case; what the client said of those that failed.
 fn failures(web: &str, more: &[&str]) -> Vec<String> {
     let port = web.rsplit(':').next().unwrap().trim_end_matches('/');
@@ -85,7 +92,12 @@ fn failures(web: &str, more: &[&str]) -> Vec<String> {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         (!done.status.success()).then(|| format!("{case}: {said}"))
     };
-    CASES.iter().filter_map(failure).collect()
+    let tries = |case: &str| if case == RACES { TRIES } else { 1 };
+    let outcome = |case: &&str| {
+        let mut failures: Vec<_> = (0..tries(case)).map_while(|_| failure(case)).collect();
+        if failures.len() == tries(case) { failures.pop() } else { None }
+    };
+    CASES.iter().filter_map(outcome).collect()
 }
 
 const BACKEND_METRICS: &str =

@@ -12,8 +12,9 @@ use crate::offload::{Pool, offload_to};
 /// Bytes that are read at a time.
 pub const WINDOW: usize = 64 * 1024;
 
-/// Bytes that are asked of the disk at a time where the kernel copies them itself.
-const AHEAD: u64 = 1024 * 1024;
+/// Bytes that are asked of the disk at a time where the kernel copies them itself: more than a socket takes at once, or
+/// each call would end where this does.
+const AHEAD: u64 = 2 * 1024 * 1024;
 
 /// What another thread has read.
 type Read = io::Result<Vec<u8>>;
@@ -83,13 +84,15 @@ impl Reading {
         if self.waiting.is_some() {
             let _ = ready!(self.poll_waiting(cx))?;
         }
-        if offset < self.near {
-            return Poll::Ready(Ok(most.min(self.near - offset)));
+        let known = self.near.saturating_sub(offset);
+        // Short rests are not worth a call: looked further ahead before.
+        if known >= most.min(AHEAD / 2) {
+            return Poll::Ready(Ok(most.min(known)));
         }
         let length = most.min(AHEAD);
         let end = offset.saturating_add(length);
         let mut probe = [0];
-        for at in [offset, end.saturating_sub(1)] {
+        for at in [offset.max(self.near), end.saturating_sub(1)] {
             if file.read_at_hand(&mut probe, at)?.is_none() {
                 self.near = end;
                 let file = Arc::clone(file);
