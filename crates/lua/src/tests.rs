@@ -3,6 +3,7 @@
 mod console;
 mod crypto;
 mod datagrams;
+mod documents;
 mod hostile;
 mod http;
 mod metrics;
