@@ -218,6 +218,21 @@ for _, name in ipairs({ "net.tcp", "logger", "env", "time", "signal", "task" }) 
     return require("silly." .. name)
   end
 end
+for old, name in pairs({
+  ["net.tls"] = "net.tls",
+  ["net.udp"] = "net.udp",
+  dns = "net.dns",
+  http = "net.http",
+  websocket = "net.websocket",
+  jwt = "security.jwt",
+  ["db.redis"] = "store.redis",
+}) do
+  for _, prefix in ipairs({ "core.", "silly." }) do
+    preload[prefix .. old] = preload[prefix .. old] or function()
+      return require("silly." .. name)
+    end
+  end
+end
 preload.core = function()
   return require("silly")
 end

@@ -53,9 +53,13 @@ fn the_benchmark_runs_in_all_its_forms() {
 #[test]
 fn the_old_name_of_the_module_is_the_same_module() {
     let mut script = Scripted::start(
-        "report(require 'core.net.tcp' == require 'silly.net.tcp', require('core.time').now() > 0)",
+        "report(require 'core.net.tcp' == require 'silly.net.tcp', require('core.time').now() > 0)
+         report(require 'core.http' == require 'silly.net.http', require 'silly.http' == require 'silly.net.http',
+            require 'core.db.redis' == require 'silly.store.redis', require 'silly.dns'.A, require 'core.net.tls' == require 'silly.net.tls')
+         local net = require 'silly.net'
+         report(net.tcp == tcp, net.udp == require 'silly.net.udp', net.nothing)",
     );
-    script.expect(&["true true"]);
+    script.expect(&["true true", "true true true 1 true", "true true nil"]);
 }
 
 #[test]
