@@ -228,3 +228,72 @@ fn a_loop_of_errors_does_not_fill_the_log() {
     );
     assert!(log.lines().count() < 100, "{log}");
 }
+
+/// Valid bytes of every protocol that is written in Lua, changed at random: whatever comes of it, nothing fails but the
+/// connection it came by.
+#[test]
+fn noise_is_nothing_but_noise() {
+    let mut script = Scripted::start(
+        r#"math.randomseed(20261122)
+        local http, websocket, redis = require 'silly.net.http', require 'silly.net.websocket', require 'silly.store.redis'
+        local shake = 'GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n'
+        local requests = {
+            'GET /a?b=c HTTP/1.1\r\nhost: a\r\nx-y: z\r\n\r\n',
+            'POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhelloGET / HTTP/1.1\r\nhost: a\r\n\r\n',
+            'POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nx: y\r\n\r\n',
+            shake .. '\129\133\0\0\0\0hello\137\128\0\0\0\0\136\130\0\0\0\0\3\232',
+            shake .. '\1\129\1\2\3\4a\128\254\0\126\1\2\3\4' .. ('b'):rep(126),
+        }
+        local answers = {
+            'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok',
+            'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+            'HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n\129\2ok',
+        }
+        local replies = {'+PONG\r\n', ':12\r\n', '$5\r\nhello\r\n', '*2\r\n$1\r\na\r\n*1\r\n:1\r\n', '-ERR no\r\n', '$-1\r\n'}
+        local random, char = math.random, string.char
+        local function changed(list)
+            local text = list[random(#list)]
+            for _ = 1, random(0, 4) do
+                local at, act = random(#text + 1), random(4)
+                local before, after = text:sub(1, at - 1), text:sub(at)
+                if act == 1 then text = before .. char(random(0, 255)) .. after:sub(2)
+                elseif act == 2 then text = before .. after:sub(random(2, 6))
+                elseif act == 3 then text = before .. after:sub(1, random(8)) .. after
+                else text = before end
+            end
+            return text
+        end
+        local function serve_noise(list)
+            return assert(tcp.listen{addr = '127.0.0.1:0', accept = function(c) c:write(changed(list)) c:read('\r\n') c:close() end}).addr
+        end
+        local server = assert(http.listen{addr = '127.0.0.1:0', handler = function(s)
+            local sock = websocket.upgrade(s)
+            if sock then
+                repeat local data, kind = sock:read() until not data or kind == 'close'
+            elseif not s.out then
+                local body = s:readall() s:respond(200, {}) s:closewrite(body)
+            end
+        end})
+        local noisy_http, noisy_redis = serve_noise(answers), serve_noise(replies)
+        local client = http.newclient{timeout = 30000}
+        local group = require('silly.sync.waitgroup').new()
+        local failed = 0
+        for i = 1, 300 do
+            group:fork(function()
+                local c = assert(tcp.connect(server.addr))
+                c:write(changed(requests)) time.sleep(0) c:close()
+                local good = pcall(client.get, client, 'http://' .. noisy_http .. '/')
+                    and pcall(websocket.connect, 'ws://' .. noisy_http .. '/')
+                local db = redis.new{addr = noisy_redis, timeout = 30000}
+                good = pcall(db.ping, db) and pcall(db.pipeline, db, {{'GET', 'a'}, {'GET', 'b'}}) and good
+                db:close()
+                if not good then failed = failed + 1 end
+            end)
+            if i % 20 == 0 then group:wait() end
+        end
+        group:wait()
+        report(failed, http.post('http://' .. server.addr, {}, 'still here').body)"#,
+    );
+    script.expect(&["0 still here"]);
+    assert_eq!(script.log(), "");
+}
