@@ -379,3 +379,19 @@ fn a_connection_comes_from_where_the_script_says() {
         ]
     );
 }
+
+#[test]
+fn a_reader_says_how_much_it_lets_wait() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            local line, problem = c:read('\\n', nil, 100)
+            report(line, problem == errno.NOBUFS, c:unreadbytes() >= 100)
+            report(#c:read('\\n'))
+         end)",
+    );
+    let mut peer = script.connect();
+    peer.send(&"x".repeat(100));
+    script.expect(&["nil true true"]);
+    peer.send("\n");
+    script.expect(&["101"]);
+}
