@@ -123,7 +123,7 @@ pub(crate) fn lua(arguments: Lua, variables: Vec<(String, String)>) -> ExitCode 
             return ExitCode::from(crate::RUNTIME);
         }
     };
-    let voice = Voice { log: log.clone(), output: output.clone() };
+    let voice = Voice::new(log.clone(), output.clone());
     let launch = launch(arguments, variables, voice);
     let outcome = serve(&launch);
     log.flush();

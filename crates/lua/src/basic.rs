@@ -72,7 +72,10 @@ fn source(frame: &Frame<'_>) -> Reply {
         for file in [format!("{relative}.lua"), format!("{relative}/init.lua")] {
             let path = directory.join(file);
             match read(&path) {
-                Ok(text) => return loaded(frame, &text, &path),
+                Ok(text) => {
+                    frame.host().sources.borrow_mut().push(path.clone());
+                    return loaded(frame, &text, &path);
+                }
                 Err(error) => said.push_str(&format!("\n\t{}: {error}", path.display())),
             }
         }
@@ -92,7 +95,10 @@ fn loaded(frame: &Frame<'_>, text: &[u8], path: &Path) -> Reply {
 
 /// Where modules lie: beside the script, and where the settings say.
 fn directories(host: &Host) -> Vec<PathBuf> {
-    let mut all = vec![files::directory_of(&host.settings.script)];
+    let script = &host.settings.script;
+    // One that stands in a configuration lies nowhere.
+    let beside = (!script.as_os_str().is_empty()).then(|| files::directory_of(script));
+    let mut all: Vec<_> = beside.into_iter().collect();
     all.extend(host.settings.path.iter().cloned());
     all
 }

@@ -86,8 +86,8 @@ fn ask(frame: &Frame<'_>) -> Reply {
         }
     };
     let limit = frame.number(4).map_or(Duration::from_secs(5), milliseconds);
-    let (host, thread) = (frame.host().shared(), frame.state());
-    let Some(id) = host.running(thread) else { return no_task(frame) };
+    let host = frame.host().shared();
+    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
     host.set_status(id, Status::Io);
     let (post, mut inbox) = mailbox();
     if let Some(lookups) = &*lookups.0.borrow() {
@@ -95,7 +95,7 @@ fn ask(frame: &Frame<'_>) -> Reply {
     }
     spawn(async move {
         let answer = inbox.recv().await.unwrap_or_else(|| Err("Dns reconfigured".to_owned()));
-        let values = vm::with_stack(&host, thread, |frame| match answer {
+        vm::answer(&host, id, |frame| match answer {
             Ok(records) => {
                 push(frame, &records);
                 1
@@ -105,7 +105,6 @@ fn ask(frame: &Frame<'_>) -> Reply {
                 2
             }
         });
-        vm::run(&host, id, values);
     });
     Reply::Wait
 }

@@ -319,6 +319,19 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_rawgeti_(self.state, table, index) };
     }
 
+    /// Pushes the table of global variables.
+    pub(crate) fn push_globals(&self) {
+        // SAFETY: as above.
+        unsafe { ffi::lua_pushvalue(self.state, ffi::LUA_GLOBALSINDEX) };
+    }
+
+    /// Pushes a field of a table that is an argument.
+    pub(crate) fn push_field(&self, table: i32, name: &[u8]) {
+        self.push_bytes(name);
+        // SAFETY: raw, so no script runs; the caller knows that it is a table.
+        unsafe { ffi::lua_rawget(self.state, table) };
+    }
+
     /// Replaces the topmost value, a key, by the one that comes after it in a table and pushes its value; false,
     /// without either, at the end.
     pub(crate) fn next(&self, table: i32) -> bool {

@@ -33,6 +33,10 @@ impl Held {
     pub(crate) fn release(&self, host: &Host, outcome: Result<(), Cause>) {
         self.count.set(0);
         for (id, thread) in self.writers.take() {
+            // It may have gone with its state.
+            if host.status(id).is_none() {
+                continue;
+            }
             let values = vm::with_stack(host, thread, |frame| match outcome {
                 Ok(()) => {
                     frame.push_truth(true);

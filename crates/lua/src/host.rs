@@ -2,13 +2,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::rc::{Rc, Weak};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use mlua_sys::lua_State;
 use slab::Slab;
 use sluice_net::interrupt::Limit;
 
+use crate::lease::Lease;
 use crate::memory::Memory;
 use crate::ports::Ports;
 use crate::settings::{Level, Settings};
@@ -61,8 +63,46 @@ pub(crate) struct Coroutine {
     /// How many values lie ready for its next run.
     pub(crate) values: i32,
     pub(crate) owner: Option<Rc<dyn Owner>>,
+    /// Who runs it, if that is not the loop: it belongs to an exchange.
+    pub(crate) desk: Option<Rc<Desk>>,
+    /// Its exchange is over: that it misses it is no news.
+    pub(crate) bereft: bool,
     /// A script has a handle of it: it is not used again for something else.
     pub(crate) exposed: bool,
+}
+
+/// Where a coroutine that belongs to an exchange leaves word that it can go on.
+#[derive(Default)]
+pub(crate) struct Desk {
+    /// How many values lie on its stack for it.
+    ready: Cell<Option<i32>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Desk {
+    /// What it waited for is there.
+    pub(crate) fn hand_over(&self, values: i32) {
+        self.ready.set(Some(values));
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// Waits for that; with how many values it goes on.
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<i32> {
+        match self.ready.take() {
+            Some(values) => Poll::Ready(values),
+            None => {
+                *self.waker.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// With how many values it can go on, if it can at once.
+    pub(crate) fn take(&self) -> Option<i32> {
+        self.ready.take()
+    }
 }
 
 /// A thread that has nothing to do and can be given something.
@@ -100,7 +140,7 @@ pub(crate) struct Host {
     pub(crate) current: Cell<Option<(Id, *mut lua_State)>>,
     /// The task that runs those who are ready.
     pub(crate) pump: RefCell<Option<Waker>>,
-    pub(crate) limit: RefCell<Option<Limit>>,
+    pub(crate) limit: RefCell<Option<Rc<Limit>>>,
     /// The run took too long, and is being ended.
     pub(crate) overrun: Cell<bool>,
     /// The script asked for the end of the program, with this status.
@@ -123,6 +163,10 @@ pub(crate) struct Host {
     pub(crate) collected: Cell<usize>,
     /// How many connections there are whose handler is over and whose peer has left.
     pub(crate) forsaken: Cell<usize>,
+    /// What runs of exchanges may ask of theirs.
+    pub(crate) exchange: Lease,
+    /// Files that `require` has read.
+    pub(crate) sources: RefCell<Vec<PathBuf>>,
     last: Cell<u64>,
 }
 
@@ -156,6 +200,8 @@ impl Host {
             stack_floor: Cell::default(),
             collected: Cell::default(),
             forsaken: Cell::default(),
+            exchange: Lease::default(),
+            sources: RefCell::default(),
             last: Cell::default(),
         })
     }
@@ -180,6 +226,28 @@ impl Host {
         if let Some(watcher) = &*self.watcher.borrow() {
             watcher.wake_by_ref();
         }
+    }
+
+    /// A coroutine is given to an exchange, or back to the loop.
+    pub(crate) fn set_desk(&self, id: Id, desk: Option<Rc<Desk>>) {
+        let mut coroutines = self.coroutines.borrow_mut();
+        if let Some(it) = coroutines.get_mut(id.index).filter(|it| it.generation == id.generation) {
+            it.desk = desk;
+        }
+    }
+
+    /// The exchange of a coroutine is over: it goes on in the loop, without.
+    pub(crate) fn bereave(&self, id: Id) {
+        let mut coroutines = self.coroutines.borrow_mut();
+        if let Some(it) = coroutines.get_mut(id.index).filter(|it| it.generation == id.generation) {
+            it.desk = None;
+            it.bereft = true;
+        }
+    }
+
+    /// Whether a script has a handle of this coroutine.
+    pub(crate) fn is_exposed(&self, id: Id) -> bool {
+        self.coroutines.borrow().get(id.index).is_none_or(|it| it.exposed)
     }
 
     /// Who is told how a coroutine ends.

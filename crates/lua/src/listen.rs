@@ -21,7 +21,7 @@ use crate::cause::Cause;
 use crate::frame::{Frame, Kind, Reply, native};
 use crate::host::{Host, Status};
 use crate::ports::Share;
-use crate::settings::Level;
+use crate::settings::{Level, Role};
 use crate::tcp::{milliseconds, no_task, push_connection};
 use crate::tls::{self, Client, Server};
 use crate::vm;
@@ -54,6 +54,9 @@ fn listen(frame: &Frame<'_>) -> Reply {
         return frame.fail(Cause::INVALID.text().as_bytes());
     };
     let host = frame.host().shared();
+    if host.settings.role == Role::Part {
+        return frame.raise("tcp.listen: addresses of the gateway are those of its listeners");
+    }
     let opened = host.ports.listen(endpoint, host.worker).and_then(|share| {
         let listeners = share.binding.listeners(host.worker)?;
         share.binding.keep();
@@ -194,14 +197,14 @@ fn start_connect(frame: &Frame<'_>) -> Reply {
         Kind::Nil => Duration::MAX,
         _ => milliseconds(frame.number(2).unwrap_or(0.0)),
     };
-    let (host, thread) = (frame.host().shared(), frame.state());
-    let Some(id) = host.running(thread) else { return no_task(frame) };
+    let host = frame.host().shared();
+    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
     host.set_status(id, Status::Io);
     let client = frame.object::<Client>(4).map(|client| client.0.clone());
     spawn(async move {
         let done = Deadline::new().limit(limit, reach_with(peer, own, client)).await;
         let done = done.unwrap_or(Err((Cause::TIMED_OUT, None)));
-        let values = vm::with_stack(&host, thread, |frame| match done {
+        vm::answer(&host, id, |frame| match done {
             Ok((stream, peer)) => {
                 let protocol = tls::protocol(&stream);
                 push_connection(frame, &host, (stream, peer));
@@ -216,7 +219,6 @@ fn start_connect(frame: &Frame<'_>) -> Reply {
                 3
             }
         });
-        vm::run(&host, id, values);
     });
     Reply::Wait
 }

@@ -147,7 +147,7 @@ pub(crate) fn install(host: &Host) -> Result<(), String> {
     vm::call_main(host, 1, 0)
 }
 
-fn push_functions(frame: &Frame<'_>, functions: &[(&str, lua_CFunction)]) {
+pub(crate) fn push_functions(frame: &Frame<'_>, functions: &[(&str, lua_CFunction)]) {
     frame.push_table(0, i32::try_from(functions.len()).unwrap_or(0));
     add_functions(frame, functions);
 }

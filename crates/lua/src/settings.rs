@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How a script is to be run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The script.
     pub script: PathBuf,
@@ -30,6 +30,17 @@ pub struct Settings {
     pub log_rate: u32,
     /// What scripts may do beside what every script may.
     pub access: Vec<Access>,
+    /// What the script is to the program.
+    pub role: Role,
+}
+
+/// What a script is to the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A program of its own, with addresses of its own.
+    Service,
+    /// Part of a gateway.
+    Part,
 }
 
 impl Settings {
@@ -49,6 +60,7 @@ impl Settings {
             log_level: Level::Info,
             log_rate: 1000,
             access: Vec::new(),
+            role: Role::Service,
         }
     }
 

@@ -176,24 +176,26 @@ fn receive(frame: &Frame<'_>) -> Reply {
             None => return frame.raise("bad argument #2: milliseconds are expected"),
         },
     };
-    let (host, thread) = (frame.host().shared(), frame.state());
-    let Some(id) = host.running(thread) else { return no_task(frame) };
+    let host = frame.host().shared();
+    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
     host.set_status(id, Status::Io);
     shared.read.set(true);
     spawn(async move {
         let received = arrive(&shared, until).await;
         shared.read.set(false);
-        vm::with_stack(&host, thread, |frame| match received {
-            Ok((bytes, from)) => {
-                frame.push_bytes(&bytes);
-                frame.push_bytes(from.to_string().as_bytes());
-            }
-            Err(cause) => {
-                frame.fail(cause.text().as_bytes());
-            }
-        });
         drop(shared);
-        vm::run(&host, id, 2);
+        vm::answer(&host, id, |frame| {
+            match received {
+                Ok((bytes, from)) => {
+                    frame.push_bytes(&bytes);
+                    frame.push_bytes(from.to_string().as_bytes());
+                }
+                Err(cause) => {
+                    frame.fail(cause.text().as_bytes());
+                }
+            }
+            2
+        });
     });
     Reply::Wait
 }

@@ -4,9 +4,10 @@
     reason = "the one place where LuaJIT is started and its coroutines are resumed"
 )]
 
+use std::cell::RefCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use mlua_sys as ffi;
 use mlua_sys::lua_State;
@@ -98,18 +99,37 @@ impl Vm {
             frame.push_bytes(b"object");
             frame.set_field(b"__metatable");
             vm.host.object_meta.set(frame.keep());
-            // Promised to `Limit`: `ring` sets a hook, as LuaJIT allows in a handler.
-            let limit = Limit::new(vm.host.settings.budget, ring, main.cast())?;
-            vm.host.limit.replace(Some(limit));
+            vm.host.limit.replace(Some(limit_of_thread(&vm.host)?));
         }
         vm.host.memory.restore(before);
         Ok(vm)
     }
 }
 
+thread_local! {
+    /// The watch over this thread, which all its states share.
+    static LIMIT: RefCell<Weak<Limit>> = const { RefCell::new(Weak::new()) };
+}
+
+fn limit_of_thread(host: &Host) -> io::Result<Rc<Limit>> {
+    LIMIT.with_borrow_mut(|known| {
+        if let Some(limit) = known.upgrade() {
+            return Ok(limit);
+        }
+        // SAFETY: promised where it is aimed, before each run.
+        let limit = unsafe { Limit::new(host.settings.budget, ring, host.main.get().cast()) }?;
+        let limit = Rc::new(limit);
+        *known = Rc::downgrade(&limit);
+        Ok(limit)
+    })
+}
+
 impl Drop for Vm {
     fn drop(&mut self) {
-        self.host.limit.replace(None);
+        if let Some(limit) = self.host.limit.replace(None) {
+            // SAFETY: nothing runs until somebody aims again.
+            unsafe { limit.aim(self.host.settings.budget, std::ptr::null_mut()) };
+        }
         // Destructors of objects may still ask the host, which therefore forgets the state after it is closed.
         self.host.memory.relax();
         // SAFETY: nobody runs in it: runs end before they return.
@@ -117,7 +137,12 @@ impl Drop for Vm {
         self.host.main.set(std::ptr::null_mut());
         self.host.coroutines.borrow_mut().clear();
         self.host.idle.borrow_mut().clear();
+        self.host.threads.borrow_mut().clear();
+        self.host.timers.borrow_mut().clear();
         self.host.ready.borrow_mut().clear();
+        if let Some(pump) = self.host.pump.borrow_mut().take() {
+            pump.wake();
+        }
     }
 }
 
@@ -148,7 +173,7 @@ pub(crate) fn call_main(host: &Host, arguments: i32, results: i32) -> Result<(),
     let main = host.main.get();
     mark_stack(host);
     // SAFETY: the function and its arguments are on the stack.
-    let status = unsafe { ffi::lua_pcall(main, arguments, results, 0) };
+    let status = within_budget(host, || unsafe { ffi::lua_pcall(main, arguments, results, 0) });
     if status == 0 {
         return Ok(());
     }
@@ -178,6 +203,8 @@ pub(crate) fn create(host: &Host, owner: Option<Rc<dyn Owner>>) -> (Id, *mut lua
         status: Status::Ready,
         values: 0,
         owner,
+        desk: None,
+        bereft: false,
         exposed: false,
     };
     let id = Id { index: host.coroutines.borrow_mut().insert(coroutine), generation };
@@ -216,36 +243,96 @@ fn resume(host: &Host, id: Id, values: i32) {
         let mut coroutines = host.coroutines.borrow_mut();
         let found = coroutines.get_mut(id.index).filter(|it| it.generation == id.generation);
         let Some(it) = found else { return };
+        if let Some(desk) = &it.desk {
+            desk.hand_over(values);
+            return;
+        }
         it.status = Status::Run;
         it.thread
     };
-    mark_stack(host);
-    host.current.set(Some((id, thread)));
-    if let Some(limit) = &*host.limit.borrow() {
-        limit.begin();
-    }
-    // SAFETY: the thread is kept, is not running, and has the values on its stack.
-    let status = unsafe { ffi::lua_resume_(thread, values) };
-    if let Some(limit) = &*host.limit.borrow() {
-        limit.end();
-    }
-    host.current.set(None);
-    // SAFETY: the handler of the budget is silent after `end`; the state is not running.
-    if unsafe { ffi::lua_gethookmask(thread) } != 0 {
-        // SAFETY: as above.
-        unsafe { ffi::lua_sethook(thread, None, 0, 0) };
-        host.overrun.set(false);
-    }
-    match status {
+    match step(host, Some(id), thread, values) {
         ffi::LUA_YIELD if host.status(id) != Some(Status::Run) => {}
-        ffi::LUA_YIELD => {
-            let word = "attempt to yield from a task: use task.wait, time.sleep or channels";
-            fail(host, id, thread, Some(word));
-        }
+        ffi::LUA_YIELD => fail(host, id, thread, Some(STRAY)),
         0 => finish(host, id),
         _ => fail(host, id, thread, None),
     }
     collect_if_near_the_limit(host);
+}
+
+/// What is wrong with a coroutine that gives way to nobody.
+pub(crate) const STRAY: &str =
+    "attempt to yield from a task: use task.wait, time.sleep or channels";
+
+/// Runs a coroutine until it waits or ends, within its budget; the status of LuaJIT. Without an `id` it cannot wait.
+#[inline]
+pub(crate) fn step(host: &Host, id: Option<Id>, thread: *mut lua_State, values: i32) -> c_int {
+    mark_stack(host);
+    host.current.set(id.map(|id| (id, thread)));
+    // SAFETY: the thread is kept, is not running, and has the values on its stack.
+    let status = within_budget(host, || unsafe { ffi::lua_resume_(thread, values) });
+    host.current.set(None);
+    status
+}
+
+/// Runs something of a state until it is through or has taken too long.
+#[inline]
+fn within_budget(host: &Host, run: impl FnOnce() -> c_int) -> c_int {
+    if let Some(limit) = &*host.limit.borrow() {
+        // SAFETY: `ring` sets a hook, as LuaJIT allows in a handler; the state lives while it runs, and whoever runs
+        // another one on this thread aims first.
+        unsafe { limit.aim(host.settings.budget, host.main.get().cast()) };
+        limit.begin();
+    }
+    let status = run();
+    if let Some(limit) = &*host.limit.borrow() {
+        limit.end();
+    }
+    // SAFETY: the handler of the budget is silent after `end`; the state is not running.
+    if unsafe { ffi::lua_gethookmask(host.main.get()) } != 0 {
+        // SAFETY: as above.
+        unsafe { ffi::lua_sethook(host.main.get(), None, 0, 0) };
+        host.overrun.set(false);
+    }
+    status
+}
+
+/// What a coroutine waited for is there: its values are pushed onto its stack, and it runs. Nothing happens if it has
+/// gone meanwhile, with its state or alone.
+pub(crate) fn answer(host: &Host, id: Id, values: impl FnOnce(&Frame<'_>) -> i32) {
+    let thread = {
+        let coroutines = host.coroutines.borrow();
+        let found = coroutines.get(id.index).filter(|it| it.generation == id.generation);
+        let Some(it) = found else { return };
+        it.thread
+    };
+    let count = with_stack(host, thread, values);
+    run(host, id, count);
+}
+
+/// A coroutine that ended is ready for something else.
+pub(crate) fn clear(thread: *mut lua_State) {
+    // SAFETY: the caller keeps the thread, which has ended.
+    unsafe { ffi::lua_settop(thread, 0) };
+}
+
+/// A coroutine is no more: nothing resumes it.
+pub(crate) fn retire(host: &Host, id: Id) {
+    let removed = {
+        let mut coroutines = host.coroutines.borrow_mut();
+        let known = coroutines.get(id.index).is_some_and(|it| it.generation == id.generation);
+        if known { coroutines.try_remove(id.index) } else { None }
+    };
+    let Some(Coroutine { thread, anchor, .. }) = removed else { return };
+    host.threads.borrow_mut().remove(&thread.addr());
+    with_stack(host, host.main.get(), |frame| frame.forget(anchor));
+}
+
+/// What a coroutine failed with, and where: its message is on top of its stack, unless there is a word about it.
+pub(crate) fn problem(host: &Host, thread: *mut lua_State, word: Option<&str>) -> String {
+    with_stack(host, thread, |frame| {
+        let said = word.map_or_else(|| message(frame), str::to_owned);
+        traceback(frame, &said)
+    })
 }
 
 /// Its function returned.
@@ -272,13 +359,14 @@ fn finish(host: &Host, id: Id) {
 
 /// It failed, with its message on top of its stack unless there is a word about it.
 fn fail(host: &Host, id: Id, thread: *mut lua_State, word: Option<&str>) {
-    let said = with_stack(host, thread, |frame| {
-        let said = word.map_or_else(|| message(frame), str::to_owned);
-        traceback(frame, &said)
-    });
-    host.say(Level::Error, &said);
+    let said = problem(host, thread, word);
     host.threads.borrow_mut().remove(&thread.addr());
     let removed = host.coroutines.borrow_mut().try_remove(id.index);
+    let bereft = removed.as_ref().is_some_and(|it| it.bereft);
+    let level = if bereft { Level::Debug } else { Level::Error };
+    if level >= host.level.get() {
+        host.say(level, &said);
+    }
     let Some(Coroutine { anchor, owner, .. }) = removed else { return };
     with_stack(host, host.main.get(), |frame| frame.forget(anchor));
     if let Some(owner) = owner {
@@ -313,7 +401,7 @@ fn traceback(frame: &Frame<'_>, said: &str) -> String {
 
 /// LuaJIT does not collect when an allocation fails: garbage must not count as use for long.
 #[inline]
-fn collect_if_near_the_limit(host: &Host) {
+pub(crate) fn collect_if_near_the_limit(host: &Host) {
     let (used, limit) = (host.memory.used(), host.memory.limit());
     if used < limit - limit / 4 {
         return;
@@ -333,6 +421,9 @@ fn collect_soon(host: &Host, used: usize, limit: usize) {
 
 /// Collects whatever the script has no more use for.
 pub(crate) fn collect_all(host: &Host) {
+    if host.main.get().is_null() {
+        return;
+    }
     with_stack(host, host.main.get(), |frame| {
         // SAFETY: nothing runs; finalisers are ours.
         unsafe { ffi::lua_gc(frame.state(), ffi::LUA_GCCOLLECT, 0) };

@@ -1,5 +1,7 @@
 //! Where the lines of scripts go.
 
+use std::sync::Arc;
+
 use sluice_net::LogWriter;
 
 use crate::settings::Level;
@@ -7,26 +9,67 @@ use crate::settings::Level;
 /// The two outputs of a script.
 #[derive(Clone, Debug)]
 pub struct Voice {
-    /// Lines of the logger, and errors.
-    pub log: LogWriter,
-    /// What `print` prints.
-    pub output: LogWriter,
+    /// Lines of the logger, and errors; nowhere where a script is only tried.
+    log: Option<LogWriter>,
+    /// What `print` prints; a line of the log where there is nothing else.
+    output: Option<LogWriter>,
+    /// Whose lines they are; empty where nobody else writes.
+    name: Arc<str>,
 }
 
 impl Voice {
+    /// That of a program of its own.
+    #[must_use]
+    pub fn new(log: LogWriter, output: LogWriter) -> Self {
+        Self { log: Some(log), output: Some(output), name: Arc::default() }
+    }
+
+    /// That of a part of the gateway, which says in its log who speaks.
+    #[must_use]
+    pub fn part(name: &str, log: Option<LogWriter>) -> Self {
+        Self { log, output: None, name: name.into() }
+    }
+
+    /// The same without a sound.
+    pub(crate) fn mute(&self) -> Self {
+        Self { log: None, output: None, name: Arc::clone(&self.name) }
+    }
+
+    /// Waits until everything is written.
+    #[cfg(test)]
+    pub(crate) fn flush(&self) {
+        [&self.log, &self.output].into_iter().flatten().for_each(LogWriter::flush);
+    }
+
+    /// Who speaks.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Writes a line of this level to the log.
     pub(crate) fn write(&self, level: Level, line: &[u8]) {
-        let mut text = Vec::with_capacity(line.len() + 10);
+        let Some(log) = &self.log else { return };
+        let mut text = Vec::with_capacity(line.len() + self.name.len() + 12);
         text.extend_from_slice(level.word().as_bytes());
         text.extend_from_slice(b": ");
+        // Errors of a script in the configuration name it themselves.
+        if !self.name.is_empty() && !line.starts_with(self.name.as_bytes()) {
+            text.extend_from_slice(self.name.as_bytes());
+            text.extend_from_slice(b": ");
+        }
         text.extend_from_slice(line);
         text.push(b'\n');
-        self.log.write(text);
+        log.write(text);
     }
 
     /// Prints a line.
     pub(crate) fn print(&self, mut line: Vec<u8>) {
-        line.push(b'\n');
-        self.output.write(line);
+        match &self.output {
+            Some(output) => {
+                line.push(b'\n');
+                output.write(line);
+            }
+            None => self.write(Level::Info, &line),
+        }
     }
 }

@@ -19,6 +19,7 @@ mod ip;
 mod jwt;
 mod key;
 mod key_auth;
+mod lua;
 mod media;
 mod oidc;
 mod rate_limit;
@@ -184,6 +185,7 @@ kinds! {
     "compress" Compress compress "Makes content of answers smaller for clients that accept it so.";
     "decompress" Decompress decompress "Makes compressed content plain, for those who have to read it.";
     "cache" Cache cache "Keeps answers and gives them again.";
+    "lua" Lua lua "Calls functions of a script in Lua.";
 }
 
 /// The filters while routes are read: those with a name, and those written in place.

@@ -15,6 +15,7 @@ mod filter;
 mod header;
 mod listener;
 mod log;
+mod lua;
 mod media;
 mod mirror;
 mod model;
@@ -51,8 +52,8 @@ pub use filter::{
     CanaryRamp, CanaryRollback, CanaryRule, CanaryShare, CanaryVariant, ClientAuth, Compress,
     ContentEncoding, Cors, Csrf, CsrfToken, Decompress, EncodingLevels, ExternalAuth, Fallback,
     Filter, FilterKind, FilterUpstream, Geo, Guard, HeaderEdits, Headers, HmacAuth, Ip, JwksSource,
-    Jwt, JwtKeys, KeyAuth, KeyOptions, KeyedConcurrency, Length, Letters, MockBody, NamePattern,
-    NamedSecrets, Oidc, OidcEndpoint, OidcProvider, OidcSession, PageOrigin, Places,
+    Jwt, JwtKeys, KeyAuth, KeyOptions, KeyedConcurrency, Length, Letters, Lua, MockBody,
+    NamePattern, NamedSecrets, Oidc, OidcEndpoint, OidcProvider, OidcSession, PageOrigin, Places,
     PlainResponses, QueryEdits, RateHeaders, RateLimit, RateRule, RedirectFilter, Referer,
     RequestId, RespondFilter, Rewrite, Run, SecurityHeaders, TokenPlace, Unsaid, UserAgent,
     WhenFull, WithoutCredentials,
@@ -63,6 +64,7 @@ pub use listener::{
     TLS_VERSIONS, TlsTerms,
 };
 pub use log::{AccessLog, Log};
+pub use lua::{LuaAccess, LuaScript, LuaSource};
 pub use mirror::Mirror;
 pub use model::{Admin, Model, Origin, Resolver};
 pub use overload::{Adaptive, Concurrency, ConcurrencyLimit, MemoryLimit, Overload};

@@ -11,6 +11,7 @@ use crate::files::{FILES, Files, read_files};
 use crate::filter::{FILTER, Filters};
 use crate::header::{is_token, parse_field_name, parse_method};
 use crate::listener::Listener;
+use crate::lua::{LUA, LuaScript, read_script};
 use crate::mirror::{MIRROR, Mirror, read_mirror};
 use crate::name::parse_name;
 use crate::nearest::suggestion;
@@ -74,6 +75,8 @@ pub enum Action {
     Proxy(Proxy),
     /// A file, as a response.
     Files(Box<Files>),
+    /// What a script says.
+    Lua(Box<LuaScript>),
     /// Says whether the gateway is well.
     Health,
 }
@@ -99,7 +102,7 @@ pub enum Proof {
 const MOST_FILTERS: usize = 64;
 
 /// The keys that say what is done; a route has exactly one.
-const ACTIONS: [&str; 5] = ["respond", "redirect", "proxy", "files", "health"];
+const ACTIONS: [&str; 6] = ["respond", "redirect", "proxy", "files", "lua", "health"];
 
 pub(crate) static ROUTE: Section = Section {
     name: "route",
@@ -107,7 +110,7 @@ pub(crate) static ROUTE: Section = Section {
           match. The most specific route wins: an exact host before a wildcard, an exact path \
           before a longer prefix before a regular expression, then the order of the text. A \
           request no route is for is answered with 404. A route has exactly one of `respond`, \
-          `redirect`, `proxy`, `health`.",
+          `redirect`, `proxy`, `files`, `lua`, `health`.",
     keys: &[
         Key {
             name: "name",
@@ -216,6 +219,12 @@ pub(crate) static ROUTE: Section = Section {
             kind: Kind::Short("folder", &FILES),
             preset: Preset::Absent("another action"),
             doc: "Action: answers from the files of a folder.",
+        },
+        Key {
+            name: "lua",
+            kind: Kind::Table(&LUA),
+            preset: Preset::Absent("another action"),
+            doc: "Action: a function of a script answers.",
         },
         Key {
             name: "mirror",
@@ -429,6 +438,7 @@ fn read_action(fields: &Fields<'_, '_>, roster: &mut Roster) -> Option<Action> {
             let files = read_files(&entry.node, entry.span, report)?;
             Some(Action::Files(Box::new(files)))
         }
+        "lua" => read_script(&fields.table("lua")).map(|it| Action::Lua(Box::new(it))),
         "proxy" => {
             let upstream = roster.find(fields.text("proxy")?, report)?;
             Some(Action::Proxy(Proxy { upstream }))

@@ -61,6 +61,8 @@ struct Alarm {
 pub struct Limit {
     busy: Arc<Busy>,
     thread: libc::pthread_t,
+    /// What the alarm is told with.
+    aim: Cell<*mut ()>,
     /// Not to be sent to another thread.
     _here: std::marker::PhantomData<*const ()>,
 }
@@ -93,7 +95,21 @@ impl Limit {
         let watched = Watched { thread, busy: Arc::clone(&busy), seen: 0 };
         watch.threads.lock().unwrap_or_else(PoisonError::into_inner).push(watched);
         watch.changed.notify_one();
-        Ok(Self { busy, thread, _here: std::marker::PhantomData })
+        Ok(Self { busy, thread, aim: Cell::new(argument), _here: std::marker::PhantomData })
+    }
+
+    /// The next piece of work is measured by this limit and told of with this argument: one thread may have work of
+    /// several kinds, one after the other.
+    ///
+    /// # Safety
+    /// As for [`Limit::new`], until something else is aimed at; not between [`Limit::begin`] and [`Limit::end`].
+    #[inline]
+    pub unsafe fn aim(&self, limit: Duration, argument: *mut ()) {
+        if !std::ptr::eq(self.aim.replace(argument), argument) {
+            // A handler that comes in between finds a thread that is at no work, and returns.
+            let alarm = ALARM.get().map(|alarm| Alarm { limit, argument, ..alarm });
+            ALARM.set(alarm);
+        }
     }
 
     /// A piece of work begins.
@@ -203,6 +219,17 @@ mod tests {
         // What is not work is not interrupted, however long it takes.
         let until = thread_cpu().unwrap() + TICK * 5;
         while thread_cpu().unwrap() < until {}
+        assert_eq!(rung.load(Ordering::Relaxed), before);
+        let other = AtomicUsize::new(0);
+        // SAFETY: as above, of the other counter.
+        unsafe {
+            limit.aim(Duration::from_millis(2), std::ptr::from_ref(&other).cast_mut().cast())
+        };
+        limit.begin();
+        while other.load(Ordering::Relaxed) == 0 {
+            std::hint::spin_loop();
+        }
+        limit.end();
         assert_eq!(rung.load(Ordering::Relaxed), before);
     }
 }

@@ -27,8 +27,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("files", &["message", "meter", "net", "filter"]),
     // Keeps answers; like the others it borrows clocks and requests from the gateway.
     ("cache", &["message", "meter", "net", "expression", "filter"]),
-    // Services of scripts, and later what scripts do to requests.
-    ("lua", &["message", "net", "wire", "conn"]),
+    // Services of scripts, and what scripts do to requests.
+    ("lua", &["message", "meter", "net", "wire", "conn", "expression", "filter"]),
     ("engine", &["message", "meter", "net", "wire", "route", "conn", "upstream", "filter"]),
     (
         "control",
@@ -47,6 +47,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "filters",
             "files",
             "cache",
+            "lua",
             "engine",
         ],
     ),

@@ -14,6 +14,7 @@ mod files;
 mod guard;
 mod headers;
 mod key;
+mod lua;
 mod oidc;
 mod rate_limit;
 mod redirect;
@@ -121,6 +122,11 @@ impl Shelf {
     /// From now on nobody else is about to leave the folders that filters keep things in.
     pub(crate) const fn settle(&mut self) {
         self.claim = Claim::Take;
+    }
+
+    /// Where what is made here says what goes wrong beside requests.
+    pub(super) fn log(&self) -> Option<LogWriter> {
+        self.log.clone()
     }
 
     /// How many workers there are.
@@ -277,6 +283,7 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
         FilterKind::Compress(options) => Arc::new(compress::compress(options, tools)),
         FilterKind::Decompress(options) => Arc::new(compress::decompress(options, tools)),
         FilterKind::Cache(options) => Arc::new(cache::cache(options, tools)?),
+        FilterKind::Lua(options) => Arc::new(lua::filter(options, tools)?),
         FilterKind::SecurityHeaders(options) => Arc::new(security::security(options, tools)),
     })
 }
@@ -293,7 +300,7 @@ pub(crate) fn route_filters(route: &Route, made: &[Made]) -> Option<RouteFilters
     let chain = Chain::new(&links.collect::<Vec<_>>());
     // What answers by itself is asked in the way of filters.
     let chain = match route.action {
-        Action::Files(_) => chain.unwrap_or_default(),
+        Action::Files(_) | Action::Lua(_) => chain.unwrap_or_default(),
         _ => chain?,
     };
     Some(RouteFilters { chain, captures: Captures::of(&path_spec(&route.path)) })

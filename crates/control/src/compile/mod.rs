@@ -7,6 +7,7 @@ mod files;
 mod filter;
 mod health;
 mod listener;
+mod lua;
 mod mirror;
 mod retry;
 mod table;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use sluice_engine::{Answer, Redirect};
 use sluice_filter::Filter;
 use sluice_meter::AccessFormat;
-use sluice_model::{AccessLog, Action, Log, Model};
+use sluice_model::{AccessLog, Action, Log, Model, Route};
 use sluice_net::files as system;
 
 use crate::flaw::Flaw;
@@ -64,7 +65,7 @@ pub(crate) fn prepare(model: &Model, shelf: &Shelf) -> Result<Prepared, Vec<Flaw
     let mut flaws = Vec::new();
     let mut actions = Vec::new();
     for route in &model.routes {
-        match prepare_action(&route.action, shelf.workers()) {
+        match prepare_action(route, shelf) {
             Ok(action) => actions.push(action),
             Err(message) => {
                 let flaw = Flaw::new(route_element(&route.name), message);
@@ -73,6 +74,7 @@ pub(crate) fn prepare(model: &Model, shelf: &Shelf) -> Result<Prepared, Vec<Flaw
                         "create the folder, or write in `root` where the files are; we have to be \
                          allowed to enter it",
                     ),
+                    Action::Lua(_) => flaw.with_help(lua::HELP),
                     _ => flaw,
                 });
             }
@@ -89,14 +91,18 @@ pub(crate) fn prepare(model: &Model, shelf: &Shelf) -> Result<Prepared, Vec<Flaw
     }
 }
 
-fn prepare_action(action: &Action, workers: usize) -> Result<PreparedAction, String> {
-    match action {
+fn prepare_action(route: &Route, shelf: &Shelf) -> Result<PreparedAction, String> {
+    match &route.action {
         Action::Respond(respond) => answer::answer(respond).map(PreparedAction::Respond),
         Action::Redirect(redirect) => Redirect::parse(redirect.status, &redirect.to)
             .map(PreparedAction::Redirect)
             .map_err(|problem| format!("redirect: {}", problem.0)),
         Action::Proxy(proxy) => Ok(PreparedAction::Proxy(proxy.upstream)),
-        Action::Files(wanted) => files::files(wanted, workers).map(PreparedAction::Handle),
+        Action::Files(wanted) => files::files(wanted, shelf.workers()).map(PreparedAction::Handle),
+        Action::Lua(script) => {
+            let who = route_element(&route.name);
+            lua::action(script, &who, shelf.log()).map(PreparedAction::Handle)
+        }
         Action::Health => Ok(PreparedAction::Health),
     }
 }

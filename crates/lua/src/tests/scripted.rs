@@ -47,7 +47,7 @@ impl Scripted {
         let open = |name| {
             LogWriter::start(LogTarget::File(scratch.path().join(name)), Arc::default()).unwrap()
         };
-        let voice = Voice { log: open("log"), output: open("output") };
+        let voice = Voice::new(open("log"), open("output"));
         let (signals, inbox) = mailbox();
         let (sender, end) = channel();
         let parts = Parts {
@@ -108,13 +108,13 @@ impl Scripted {
 
     /// What is in the log by now.
     pub(super) fn log(&self) -> String {
-        self.voice.log.flush();
+        self.voice.flush();
         std::fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
     }
 
     /// What was printed by now.
     pub(super) fn output(&self) -> String {
-        self.voice.output.flush();
+        self.voice.flush();
         std::fs::read_to_string(self.scratch.path().join("output")).unwrap_or_default()
     }
 

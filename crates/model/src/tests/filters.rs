@@ -115,4 +115,8 @@ pub(super) const FILTERS: &[Row] = &[
         example: "cache = { ttl = { 404 = '30s' }, disk = { path = 'd', size = '1MiB' } }",
         wrong: &["cache = { zzzzzzz = 1 }", "cache = { disk = { zzzzzzz = 1 } }"],
     },
+    Row {
+        example: "lua = { file = 'filter.lua' }",
+        wrong: &["lua = { script = 'x = 1', zzzzzzz = 1 }"],
+    },
 ];

@@ -282,7 +282,7 @@ fn of_checks() {
 #[test]
 fn of_routes() {
     let rows = [
-        ("", "4:1 this route does nothing .. respond, redirect, proxy, files, health"),
+        ("", "4:1 this route does nothing .. respond, redirect, proxy, files, lua, health"),
         ("respond = \"a\"\nproxy = \"h:1\"", "6:1 has `respond` and `proxy`"),
         ("health = false", "5:10 `health = false` is no action"),
         ("health = 1", "5:10 `health` is true or false"),

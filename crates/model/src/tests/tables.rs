@@ -38,7 +38,8 @@ const EVERYTHING: &str = "
     upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {}, tls = {}, protocol = 'negotiate' }
     route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
              { path = '/b', proxy = 'a', filters = [], concurrency = { adaptive = {} } }, { path = '/c', health = true },
-             { path = '/d', files = { root = 'r', cache = {} } }]";
+             { path = '/d', files = { root = 'r', cache = {} } }, \
+             { path = '/e', lua = { script = 'x = 1' } }]";
 
 #[test]
 fn the_reader_asks_for_every_key() {
@@ -251,6 +252,7 @@ fn every_unknown_key_is_refused_everywhere() {
         "route = [{ health = true, zzzzzzz = 1 }]",
         "route = [{ respond.zzzzzzz = 1 }]",
         "route = [{ files = { root = 'r', zzzzzzz = 1 } }]",
+        "route = [{ lua = { script = 'x = 1', zzzzzzz = 1 } }]",
         "route = [{ files = { root = 'r', cache.zzzzzzz = 1 } }]",
         "route = [{ redirect = { to = '/', zzzzzzz = 1 } }]",
         "filter.a = { guard = {}, zzzzzzz = 1 }",

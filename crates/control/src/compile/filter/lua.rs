@@ -1,0 +1,25 @@
+//! The lua filter, of its options.
+
+use sluice_lua::{LuaFilter, OnError, Text};
+use sluice_model::LuaSource;
+
+use super::Tools;
+use crate::compile::lua::program;
+
+pub(super) fn filter(
+    options: &sluice_model::Lua,
+    tools: &mut Tools<'_>,
+) -> Result<LuaFilter, String> {
+    let text = match &options.script.source {
+        LuaSource::Inline(text) => Text::Inline(text.clone()),
+        LuaSource::File(path) => Text::File(tools.files.read(path)?),
+    };
+    let who = format!("filter \"{}\"", tools.name());
+    let program = program(&options.script, &text, &who, tools.log())?;
+    for path in program.files() {
+        // Watched with the others.
+        tools.files.read(path)?;
+    }
+    let on_error = options.on_error.map_or(OnError::Pass, OnError::Refuse);
+    LuaFilter::new(program, on_error, tools.meter(LuaFilter::OUTCOMES))
+}

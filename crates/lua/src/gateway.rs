@@ -1,0 +1,23 @@
+//! Scripts as part of the gateway: a filter and an action, whose functions are called in the phases of an exchange.
+//!
+//! From below: [`crate::lease`] is what an exchange lends to a run; [`request`], [`response`] and [`answer`] are functions for
+//! scripts that use it; a [`station`] is a script on one worker and a [`program`] the script on all; [`turn`] runs a
+//! function through its waits, and [`filter`] does that in the phases of an exchange.
+
+mod answer;
+mod content;
+mod ctx;
+mod fields;
+mod filter;
+
+mod missing;
+mod program;
+mod query;
+mod request;
+mod response;
+mod script;
+mod station;
+mod turn;
+
+pub use filter::{LuaAction, LuaFilter, OnError};
+pub use program::{Program, Text};

@@ -1,0 +1,201 @@
+//! A script on one worker: its state, the functions it has for the phases of an exchange, and coroutines to run them in.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use mlua_sys::{lua_CFunction, lua_State};
+use sluice_net::spawn;
+
+use super::script::Script;
+use super::{answer, request, response};
+use crate::frame::{Frame, Kind};
+use crate::host::{Desk, Host, Id};
+use crate::modules::{install, push_functions};
+use crate::ports::Ports;
+use crate::vm::{self, Vm};
+use crate::voice::Voice;
+
+/// What a script of the gateway is made ready with.
+const GATEWAY: &str = include_str!("../script/gateway.lua");
+
+/// Coroutines that are kept for the next exchanges.
+const IDLE: usize = 256;
+
+/// The functions that a script may have, by name.
+pub(crate) const FUNCTIONS: [&str; 6] =
+    ["request_head", "request_body", "response_head", "response_body", "done", "answer"];
+
+/// One of [`FUNCTIONS`], by its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    RequestHead,
+    RequestBody,
+    ResponseHead,
+    ResponseBody,
+    Done,
+    Answer,
+}
+
+/// Which functions a script has: where the registry keeps them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Functions([Option<i32>; 6]);
+
+impl Functions {
+    /// Where it is kept, if there is one.
+    #[inline]
+    pub(crate) const fn of(self, function: Function) -> Option<i32> {
+        let [request_head, request_body, response_head, response_body, done, answer] = self.0;
+        match function {
+            Function::RequestHead => request_head,
+            Function::RequestBody => request_body,
+            Function::ResponseHead => response_head,
+            Function::ResponseBody => response_body,
+            Function::Done => done,
+            Function::Answer => answer,
+        }
+    }
+}
+
+/// A coroutine for one exchange after the other.
+pub(crate) struct Run {
+    pub(crate) id: Id,
+    pub(crate) thread: *mut lua_State,
+    pub(crate) desk: Rc<Desk>,
+}
+
+/// See the module.
+pub(crate) struct Station {
+    // Before the host: a state is closed while its surroundings are there.
+    _vm: Vm,
+    pub(crate) host: Rc<Host>,
+    pub(crate) functions: Functions,
+    /// The objects `request` and `response`, in the registry.
+    pub(crate) request: i32,
+    pub(crate) response: i32,
+    idle: RefCell<Vec<Run>>,
+}
+
+impl Station {
+    /// Makes a state and runs the script in it.
+    ///
+    /// # Errors
+    /// What the script says, with its place.
+    pub(crate) fn new(script: &Script, voice: Voice, worker: usize) -> Result<Self, String> {
+        let host = Host::new(script.settings.clone(), voice, Ports::new(1), worker);
+        host.exchange.owner.set(Some(script.owner));
+        let vm =
+            Vm::new(Rc::clone(&host)).map_err(|error| format!("cannot start LuaJIT: {error}"))?;
+        install(&host)?;
+        let [request, response] = prepare(&host)?;
+        // Where no loop runs, on threads that only try a script, nobody does.
+        spawn(pump(Rc::clone(&host)));
+        let functions = load(&host, script)?;
+        Ok(Self { _vm: vm, host, functions, request, response, idle: RefCell::default() })
+    }
+
+    /// A coroutine that has nothing to do.
+    #[inline]
+    pub(crate) fn take(&self) -> Run {
+        match self.idle.borrow_mut().pop() {
+            Some(run) => run,
+            None => self.make(),
+        }
+    }
+
+    #[cold]
+    fn make(&self) -> Run {
+        let (id, thread) = vm::create(&self.host, None);
+        let desk = Rc::<Desk>::default();
+        self.host.set_desk(id, Some(Rc::clone(&desk)));
+        Run { id, thread, desk }
+    }
+
+    /// A coroutine whose function has returned.
+    #[inline]
+    pub(crate) fn give_back(&self, run: Run) {
+        vm::clear(run.thread);
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() < IDLE && !self.host.is_exposed(run.id) {
+            idle.push(run);
+        } else {
+            drop(idle);
+            vm::retire(&self.host, run.id);
+        }
+    }
+}
+
+/// Functions for the chunk that prepares a state.
+const NATIVE: [(&str, lua_CFunction); 5] = [
+    ("request_get", request::native_get),
+    ("request_set", request::native_set),
+    ("response_get", response::native_get),
+    ("response_set", response::native_set),
+    ("respond", answer::native_respond),
+];
+
+/// Gives the script what it finds beside the modules; where the two objects are kept.
+fn prepare(host: &Host) -> Result<[i32; 2], String> {
+    let kept = vm::with_stack(host, host.main.get(), |frame| {
+        frame.push_chunk(GATEWAY.as_bytes(), "=gateway")?;
+        frame.push_table(0, 8);
+        let objects = [&request::FUNCTIONS[..], &response::FUNCTIONS[..]];
+        let mut kept = [0; 2];
+        for ((functions, name), place) in
+            objects.into_iter().zip(["request", "response"]).zip(&mut kept)
+        {
+            push_functions(frame, functions);
+            frame.push_copy(-1);
+            *place = frame.keep();
+            frame.set_field(name.as_bytes());
+        }
+        for (name, function) in NATIVE {
+            frame.push_native(function);
+            frame.set_field(name.as_bytes());
+        }
+        frame.push_count(u64::try_from(request::BODY).unwrap_or(u64::MAX));
+        frame.set_field(b"body_limit");
+        Ok::<_, String>(kept)
+    })?;
+    vm::call_main(host, 1, 0)?;
+    Ok(kept)
+}
+
+/// Runs the script, and looks which functions it has: in the table it returned, or else among its global variables.
+fn load(host: &Host, script: &Script) -> Result<Functions, String> {
+    vm::with_stack(host, host.main.get(), |frame| frame.push_chunk(&script.text, &script.chunk))?;
+    vm::call_main(host, 0, 1)?;
+    Ok(vm::with_stack(host, host.main.get(), |frame| {
+        if frame.kind(-1) != Kind::Table {
+            frame.pop();
+            frame.push_globals();
+        }
+        let table = frame.absolute(-1);
+        let functions = FUNCTIONS.map(|name| function(frame, table, name));
+        frame.pop();
+        Functions(functions)
+    }))
+}
+
+fn function(frame: &Frame<'_>, table: i32, name: &str) -> Option<i32> {
+    frame.push_field(table, name.as_bytes());
+    if frame.kind(-1) == Kind::Function {
+        return Some(frame.keep());
+    }
+    frame.pop();
+    None
+}
+
+/// Runs who is ready when nobody else does, until the state is closed.
+async fn pump(host: Rc<Host>) {
+    poll_fn(|cx| {
+        if host.main.get().is_null() {
+            return Poll::Ready(());
+        }
+        *host.pump.borrow_mut() = Some(cx.waker().clone());
+        vm::run_ready(&host);
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,144 @@
+//! What runs of a script may ask of the exchange they belong to: lent for the time of a call and no longer.
+#![expect(
+    unsafe_code,
+    reason = "a reference goes through LuaJIT and back, where no lifetime follows it"
+)]
+
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use sluice_filter::{DoneContext, Owner, Reply, RequestContext, ResponseContext, View};
+use sluice_message::RequestHead;
+
+/// An exchange in one of its phases, as a function for scripts sees it.
+pub(crate) enum Exchange<'x, 'a> {
+    /// The request is on its way.
+    Request(&'x mut RequestContext<'a>),
+    /// The answer is on its way.
+    Response(&'x mut ResponseContext<'a>),
+    /// All is over.
+    Done(&'x DoneContext<'a>),
+}
+
+impl Exchange<'_, '_> {
+    /// The head of the request.
+    pub(crate) fn request(&self) -> Option<&RequestHead> {
+        match self {
+            Self::Request(context) => Some(context.request),
+            Self::Response(context) => Some(context.request),
+            Self::Done(_) => None,
+        }
+    }
+
+    /// All that can be read.
+    pub(crate) fn view(&self) -> Option<View<'_>> {
+        match self {
+            Self::Request(context) => Some(context.view()),
+            Self::Response(context) => Some(context.view()),
+            Self::Done(_) => None,
+        }
+    }
+}
+
+/// What is lent.
+#[derive(Clone, Copy, Default)]
+enum Held {
+    #[default]
+    Nothing,
+    Request(NonNull<()>),
+    Response(NonNull<()>),
+    Done(NonNull<()>),
+}
+
+/// What a run asks for beside an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Nothing.
+    #[default]
+    None,
+    /// So many bytes of content, for which it waits.
+    Content(usize),
+    /// Another route.
+    Reroute,
+}
+
+/// The exchange of the run that is under way.
+#[derive(Default)]
+pub(crate) struct Lease {
+    held: Cell<Held>,
+    /// The answer the run gives.
+    pub(crate) answer: RefCell<Option<Box<Reply>>>,
+    /// What else it wants.
+    pub(crate) wish: Cell<Wish>,
+    /// Whose notes are those of the script.
+    pub(crate) owner: Cell<Option<Owner>>,
+    /// Names of notes, which notes share.
+    names: RefCell<Vec<Arc<str>>>,
+}
+
+/// Names that are kept; a script that makes up more pays for each.
+const NAMES: usize = 64;
+
+/// Takes back what was lent, also when a panic passes.
+struct Return<'l>(&'l Lease);
+
+impl Drop for Return<'_> {
+    fn drop(&mut self) {
+        self.0.held.set(Held::Nothing);
+    }
+}
+
+impl Lease {
+    /// The name of a note.
+    pub(crate) fn name(&self, text: &str) -> Arc<str> {
+        let mut names = self.names.borrow_mut();
+        if let Some(known) = names.iter().find(|known| ***known == *text) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = text.into();
+        if names.len() < NAMES {
+            names.push(Arc::clone(&name));
+        }
+        name
+    }
+
+    /// Lends an exchange for the time of a run.
+    #[inline]
+    pub(crate) fn lend<R>(&self, exchange: Exchange<'_, '_>, run: impl FnOnce() -> R) -> R {
+        let held = match exchange {
+            Exchange::Request(context) => Held::Request(NonNull::from(context).cast()),
+            Exchange::Response(context) => Held::Response(NonNull::from(context).cast()),
+            Exchange::Done(context) => Held::Done(NonNull::from(context).cast()),
+        };
+        self.held.set(held);
+        let _return = Return(self);
+        run()
+    }
+
+    /// Works with the exchange of the run that is under way; `None` if it has none.
+    #[inline]
+    pub(crate) fn with<R>(&self, work: impl FnOnce(Exchange<'_, '_>) -> R) -> Option<R> {
+        // Taken out meanwhile, so that nobody gets a second reference.
+        let held = self.held.take();
+        // SAFETY: what is held was lent by `lend`, which is still under way on this thread and whose reference
+        // nobody else uses meanwhile. It was of the very type that is made of it here; its lifetimes are longer than
+        // those that `work`, which takes any, sees.
+        let result = unsafe {
+            match held {
+                Held::Nothing => None,
+                Held::Request(context) => {
+                    Some(work(Exchange::Request(context.cast::<RequestContext<'_>>().as_mut())))
+                }
+                Held::Response(context) => {
+                    Some(work(Exchange::Response(context.cast::<ResponseContext<'_>>().as_mut())))
+                }
+                Held::Done(context) => {
+                    Some(work(Exchange::Done(context.cast::<DoneContext<'_>>().as_ref())))
+                }
+            }
+        };
+        self.held.set(held);
+        result
+    }
+}
