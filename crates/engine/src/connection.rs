@@ -1,7 +1,7 @@
 //! A client's connection: idle most of the time, and then as small as can be.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use sluice_message::{Fields, RequestHead, SpaceExhausted};
@@ -10,10 +10,11 @@ use sluice_net::{Deadline, Stream};
 use sluice_wire::proxy::Ends;
 
 use crate::activity::LastSeen;
+use crate::errand::Errand;
 use crate::forward::Introduction;
 use crate::guard::{Refusal, Seat};
 use crate::listener::ListenerState;
-use crate::local::Worker;
+use crate::local::{Scope, Worker};
 use crate::pace::Lines;
 
 /// What a connection keeps between requests.
@@ -32,7 +33,10 @@ pub(crate) struct Connection {
     pub(crate) served: Cell<u64>,
     pub(crate) listener: Rc<ListenerState>,
     pub(crate) worker: Rc<Worker>,
-    seat: Seat,
+    /// What is to be done instead of what it says, where there is no client.
+    pub(crate) errand: Option<Box<Errand>>,
+    /// Its place among those that are counted; it has none without a client.
+    seat: Option<Seat>,
     seen: LastSeen,
 }
 
@@ -60,8 +64,43 @@ impl Connection {
             served: Cell::new(0),
             listener: Rc::clone(listener),
             worker: Rc::clone(worker),
-            seat,
+            errand: None,
+            seat: Some(seat),
             seen,
+        }
+    }
+
+    /// A connection for an errand, of which nobody can tell that it is not this one. It is not counted, and is no part
+    /// of the listener that this one belongs to.
+    pub(crate) fn shadow(&self, stream: Stream, scope: &Scope, errand: Errand) -> Self {
+        Self {
+            stream,
+            deadline: Deadline::new(),
+            peer: self.peer,
+            security: self.security.clone(),
+            announced: self.ends().map(Box::new),
+            introduction: RefCell::new(None),
+            lines: OnceCell::new(),
+            served: Cell::new(0),
+            listener: ListenerState::new(&scope.view, &scope.listener, self.worker.index),
+            worker: Rc::clone(&self.worker),
+            errand: Some(Box::new(errand)),
+            seat: None,
+            seen: LastSeen::default(),
+        }
+    }
+
+    /// The ends of the client's connection, as far as they have addresses.
+    #[cold]
+    pub(crate) fn ends(&self) -> Option<Ends> {
+        let plain =
+            |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+        match &self.announced {
+            Some(ends) => Some(**ends),
+            None => self
+                .stream
+                .addresses()
+                .map(|(peer, own)| Ends { source: plain(peer), destination: plain(own) }),
         }
     }
 
@@ -76,14 +115,14 @@ impl Connection {
     /// Counts the client, which was told by a header, among those of the listener.
     pub(crate) fn count_client(&mut self) -> Result<(), Refusal> {
         let limits = self.listener.plan().connections;
-        self.seat = self.listener.guard().enter_client(self.peer, &limits)?;
+        self.seat = Some(self.listener.guard().enter_client(self.peer, &limits)?);
         Ok(())
     }
 
     /// The scheme of the URLs it was opened for.
     #[inline]
     pub(crate) fn scheme(&self) -> &'static str {
-        if self.stream.is_encrypted() { "https" } else { "http" }
+        if self.security.is_some() { "https" } else { "http" }
     }
 
     /// The certificate the client has shown.
@@ -124,7 +163,8 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.listener.guard().leave(self.seat);
+        let Some(seat) = self.seat else { return };
+        self.listener.guard().leave(seat);
         self.listener.meter().active.add(-1);
         self.worker.activity.leave(&self.seen, self.worker.meter());
         self.worker.on_connection_closed();

@@ -165,6 +165,9 @@ impl<'e, 'c> Exchange<'e, 'c> {
     // In line although there are two callers: a call costs measurably.
     #[inline(always)]
     pub(crate) fn begin(&mut self) -> Step<'e> {
+        if let Some(errand) = &self.connection.errand {
+            return self.run(errand);
+        }
         let trusted = &self.scope.view.snapshot.trusted_proxies;
         if !trusted.is_empty() {
             self.client = client_address(self.request, self.connection.peer, trusted);

@@ -94,13 +94,7 @@ async fn deliver(
         cluster.keep(&server, stream);
     }
     let response = &spare.response;
-    Ok(Fetched {
-        status: response.status,
-        fields: response.fields.clone(),
-        body,
-        length: response.body,
-        trailers,
-    })
+    Ok(Fetched { status: response.status, fields: response.fields.clone(), body, trailers })
 }
 
 /// The head of the request, as a decoder would have made it.

@@ -9,19 +9,20 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use sluice_filter::{
-    Certificate, Elsewhere, Encryption, Fetch, Fetching, Gateway, Level as Loudness, Local, Notes,
+    Beside, Certificate, Elsewhere, Encryption, Fetch, Fetching, Gateway, Level as Loudness, Local,
+    Notes,
 };
-use sluice_message::{FieldId, RequestHead};
 use sluice_net::tls::Handshake;
-use sluice_net::{Deadline, now, offload, spawn, unix_ms};
+use sluice_net::{Deadline, now, offload, unix_ms};
 
+use crate::Route;
 use crate::answer::Level;
+use crate::beside::begin;
 use crate::connection::Connection;
+use crate::errand::{Came, Errand};
 use crate::fetch::fetch;
-use crate::forward::continue_introduction;
 use crate::local::{Scope, Worker};
 use crate::snapshot::RouteFilters;
-use crate::{Action, Route};
 
 /// For one exchange.
 pub(crate) struct Lent<'e> {
@@ -30,8 +31,8 @@ pub(crate) struct Lent<'e> {
     pub(crate) connection: &'e Connection,
     pub(crate) route: &'e Route,
     pub(crate) filters: &'e RouteFilters,
-    /// The path that the route was found by.
-    pub(crate) path: &'e [u8],
+    /// The request as it came.
+    pub(crate) came: &'e Came,
 }
 
 impl Gateway for Lent<'_> {
@@ -52,11 +53,7 @@ impl Gateway for Lent<'_> {
     }
 
     fn port(&self) -> u16 {
-        let connection = self.connection;
-        match &connection.announced {
-            Some(ends) => ends.source.port(),
-            None => connection.stream.addresses().map_or(0, |(peer, _)| peer.port()),
-        }
+        self.connection.ends().map_or(0, |ends| ends.source.port())
     }
 
     fn is_peer_trusted(&self) -> bool {
@@ -83,7 +80,7 @@ impl Gateway for Lent<'_> {
     }
 
     fn capture(&self, name: &str) -> Option<Cow<'_, [u8]>> {
-        self.filters.captures.as_ref()?.get(self.path, name).map(Cow::Borrowed)
+        self.filters.captures.as_ref()?.get(&self.came.path, name).map(Cow::Borrowed)
     }
 
     fn worker(&self) -> usize {
@@ -121,52 +118,21 @@ impl Gateway for Lent<'_> {
         Box::pin(fetch(Rc::clone(&self.connection.worker), cluster, request))
     }
 
-    fn ask_beside(
-        &self,
-        request: &RequestHead,
-        notes: &Notes,
-        (timeout, limit): (Duration, usize),
-    ) -> Option<Fetching> {
-        let Action::Proxy(cluster) = self.route.action else { return None };
-        if !self.filters.chain.is_last(notes) {
-            return None;
-        }
-        let cluster = self.scope.view.clusters.get(notes.target().unwrap_or(cluster))?;
-        let mut head = RequestHead::new();
-        head.copy_from(request);
-        let trusted = &self.scope.view.snapshot.trusted_proxies;
-        let peer = self.connection.peer;
-        let introduced = match trusted.contains(peer) {
-            true => continue_introduction(&mut head, peer, self.connection.scheme()),
-            false => self.connection.introduce(&mut head),
+    fn exchange_beside(&self, beside: Beside<'_>) -> bool {
+        let Some(chain) = self.filters.chain.behind(beside.notes, beside.filter) else {
+            return false;
         };
-        introduced.ok()?;
-        let mut fields = head.fields.clone();
-        fields.remove_all(|id| {
-            id.is_hop_by_hop()
-                || matches!(id, FieldId::Host | FieldId::ContentLength | FieldId::Expect)
-        });
-        let host = cluster.settings().host.as_deref().unwrap_or(head.authority());
-        let fetch = Fetch {
-            cluster: 0,
-            method: head.method_text().to_vec(),
-            target: head.target().to_vec(),
-            host: host.to_vec(),
-            fields: fields.compact().ok()?,
-            body: Vec::new(),
-            timeout,
-            limit,
-            client: peer,
+        let filters = RouteFilters { chain, captures: self.filters.captures.clone() };
+        let mut notes = Notes::default();
+        notes.inherit(beside.notes);
+        let errand = Errand {
+            head: beside.request,
+            came: self.came.clone(),
+            client: beside.client,
+            notes,
+            route: self.route.with_filters(Some(filters)),
         };
-        Some(Box::pin(self::fetch(
-            Rc::clone(&self.connection.worker),
-            Some(Rc::clone(cluster)),
-            fetch,
-        )))
-    }
-
-    fn spawn(&self, task: Local<()>) {
-        spawn(task);
+        begin(self.connection, self.scope, errand)
     }
 
     fn sleep(&self, duration: Duration) -> Local<()> {

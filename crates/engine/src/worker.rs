@@ -14,7 +14,8 @@ use sluice_upstream::Cluster;
 
 use crate::Snapshot;
 use crate::accept::{accept_loop, adopt_loop};
-use crate::burst::{Exchanges, exchanges};
+use crate::beside::Runner;
+use crate::burst::{Exchanges, Job, exchanges};
 use crate::coroutine::Crowd;
 use crate::fault_log::FaultLog;
 use crate::listener::{ListenerState, Listeners, Open};
@@ -58,6 +59,11 @@ pub async fn run_worker(parts: WorkerParts) -> Drained {
     let WorkerParts { index, meters, fault_log, mut orders, team: (member, inbox) } = parts;
     let crowd = Crowd::default();
     let exchanges = exchanges(crowd.clone());
+    let runner = Rc::clone(&exchanges);
+    let _runner = Runner::new(Rc::new(move |connection| {
+        let running = runner.start(Job::Burst(connection));
+        Box::pin(async move { running.await.map(drop) })
+    }));
     let voices = (meters, FaultLog::new(fault_log));
     let worker = Rc::new(Worker::new(index, voices, crowd, member));
     let listeners = Rc::new(Listeners::default());

@@ -111,12 +111,12 @@ enum Conditional {
 /// The filters of a route.
 #[derive(Debug, Default)]
 pub struct Chain {
+    /// All of them, the outermost first.
+    links: Box<[Link]>,
     request_head: Box<[Stage]>,
     /// The bits of all that are judged there.
     judged: u64,
     conditional: Conditional,
-    /// The bits of all that take part in anything.
-    all: u64,
     request_body: Box<[Stage]>,
     response_head: Box<[Stage]>,
     response_body: Box<[Stage]>,
@@ -153,10 +153,10 @@ impl Chain {
             false => Conditional::None,
         };
         let chain = Self {
+            links: links.into(),
             request_head,
             judged,
             conditional,
-            all: 0,
             request_body: towards_origin(Phase::RequestBody),
             response_head: towards_client(Phase::ResponseHead),
             response_body: towards_client(Phase::ResponseBody),
@@ -169,24 +169,24 @@ impl Chain {
             .iter()
             .filter(|stage| stage.filter.as_ref().is_some_and(|filter| filter.alters_content()));
         let altering = altering.fold(0, |bits, stage| bits | stage.bit);
-        let lists = [&chain.request_head, &chain.request_body, &chain.response_head];
-        let lists = lists.into_iter().chain([&chain.response_body, &chain.done]);
-        let all = lists.flatten().fold(0, |all, stage| all | stage.bit);
         let mut answers = chain.response_head.iter().chain(&chain.response_body);
         let own_answers = match answers.any(Stage::heeds_own_answers) {
             true => Interest::Some,
             false => Interest::None,
         };
-        let chain = Self { altering, all, own_answers, ..chain };
+        let chain = Self { altering, own_answers, ..chain };
         let idle = links.iter().all(|link| link.filter.phases() == Phases::NONE);
         (!idle && links.len() <= LONGEST).then_some(chain)
     }
 
-    /// Whether nobody comes behind the filter that is being asked about the head of a request.
+    /// A chain of those behind the filter that was asked last, with another one in the place of that; `None` if none
+    /// was asked.
     #[must_use]
-    pub const fn is_last(&self, notes: &Notes) -> bool {
-        // The bits of those that were asked or judged so far; the latest has the highest.
-        notes.judged.leading_zeros() <= self.all.leading_zeros()
+    pub fn behind(&self, notes: &Notes, filter: Arc<dyn Filter>) -> Option<Self> {
+        let place = usize::try_from(notes.asked.get().trailing_zeros()).ok()?;
+        let [asked, behind @ ..] = self.links.get(place..)? else { return None };
+        let first = Link { name: Arc::clone(&asked.name), filter, when: None };
+        Self::new(&[&[first], behind].concat())
     }
 
     /// Looks at the head of a request; `None` if none of the filters for requests is to be called.
@@ -316,7 +316,7 @@ impl Chain {
             if stage.active(response).is_none() {
                 continue;
             }
-            response.behind = self.behind(stage.bit, response.notes);
+            response.behind = self.fate(stage.bit, response.notes);
             let Some(filter) = stage.filter.as_deref() else { continue };
             response.notes.asked.set(stage.bit);
             if let ResponseVerdict::Replace(mut reply) = filter.on_response_head(response) {
@@ -334,7 +334,7 @@ impl Chain {
 
     /// What may become of content until the filter of this bit gets it: those behind it have greater bits.
     #[inline]
-    fn behind(&self, bit: u64, notes: &Notes) -> Behind {
+    fn fate(&self, bit: u64, notes: &Notes) -> Behind {
         let behind = !(bit | bit.wrapping_sub(1)) & !notes.left_out;
         if self.altering & behind != 0 {
             return Behind::Alters;
@@ -376,7 +376,7 @@ impl Chain {
             if replaced_by != 0 && stage.bit >= replaced_by {
                 continue;
             }
-            response.behind = self.behind(stage.bit, response.notes);
+            response.behind = self.fate(stage.bit, response.notes);
             response.notes.asked.set(stage.bit);
             chosen.extend(stage.active(response).and_then(|filter| filter.response_body(response)));
         }
@@ -475,4 +475,47 @@ fn stage(place: usize, link: &Link, phase: Phase) -> Option<Stage> {
         marks,
         filter,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Named(Phases);
+
+    impl Filter for Named {
+        fn phases(&self) -> Phases {
+            self.0
+        }
+    }
+
+    fn link(name: &str, phases: Phases) -> Link {
+        Link { name: name.into(), filter: Arc::new(Named(phases)), when: None }
+    }
+
+    #[test]
+    fn those_behind_the_one_that_was_asked_follow_another() {
+        let all = Phases::REQUEST_HEAD | Phases::RESPONSE_HEAD;
+        let links = ["a", "b", "c", "d"].map(|name| link(name, all));
+        let chain = Chain::new(&links).unwrap();
+        let notes = Notes::default();
+        let behind = |bit| {
+            notes.asked.set(bit);
+            let other: Arc<dyn Filter> = Arc::new(Named(Phases::RESPONSE_HEAD));
+            let chain = chain.behind(&notes, other)?;
+            let names = |stages: &[Stage]| {
+                stages.iter().map(|stage| (stage.name.to_string(), stage.bit)).collect::<Vec<_>>()
+            };
+            Some((names(&chain.request_head), names(&chain.response_head)))
+        };
+        let named = |names: &[(&str, u64)]| {
+            names.iter().map(|(name, bit)| ((*name).to_owned(), *bit)).collect::<Vec<_>>()
+        };
+        assert_eq!(behind(0), None, "nobody of the chain");
+        let expected = (named(&[("c", 2), ("d", 4)]), named(&[("d", 4), ("c", 2), ("b", 1)]));
+        assert_eq!(behind(2), Some(expected));
+        assert_eq!(behind(8), Some((named(&[]), named(&[("d", 1)]))), "the last");
+        assert_eq!(behind(16), None);
+    }
 }

@@ -9,9 +9,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sluice_message::{BodyLength, FaultKind, Fields, RequestHead};
+use sluice_message::{FaultKind, Fields, RequestHead};
 
-use crate::Notes;
+use crate::{Filter, Notes};
 
 /// How loud a line of a filter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +91,6 @@ pub struct Fetched {
     pub fields: Fields,
     /// Content.
     pub body: Vec<u8>,
-    /// How its end was known.
-    pub length: BodyLength,
     /// Field lines that came behind the content.
     pub trailers: Option<Fields>,
 }
@@ -116,6 +114,19 @@ impl fmt::Display for FetchFault {
             Self::Failed(kind) => kind.reason(),
         })
     }
+}
+
+/// A request that is done beside an exchange, see [`Gateway::exchange_beside`].
+pub struct Beside<'a> {
+    /// Its head; it has no content.
+    pub request: RequestHead,
+    /// The client of the exchange.
+    pub client: IpAddr,
+    /// What filters found out in the exchange. Those behind know it, too.
+    pub notes: &'a Notes,
+    /// The filter that is asked in the place of the one that asks. It is dropped when all is over, in whatever way:
+    /// it is all that sees the answer, of which nobody takes more than the head and a little content.
+    pub filter: Arc<dyn Filter>,
 }
 
 /// What the gateway lends to a filter for the time of a call. All of it belongs to the worker that the request
@@ -153,21 +164,11 @@ pub trait Gateway {
     fn log(&self, level: Level, line: fmt::Arguments<'_>);
     /// Makes a request.
     fn fetch(&self, fetch: Fetch) -> Fetching;
-    /// Asks for what a request asks for as it is now, beside its exchange: the upstream of its route, within so much
-    /// time and so many bytes of content. `None` where the route has no upstream, and where filters behind the
-    /// one that asks would have to see the request or its answer.
-    fn ask_beside(
-        &self,
-        request: &RequestHead,
-        notes: &Notes,
-        limits: (Duration, usize),
-    ) -> Option<Fetching> {
-        let _ = (request, notes, limits);
-        None
-    }
-    /// Has something done on this worker, however the request goes on.
-    fn spawn(&self, task: Local<()>) {
-        drop(task);
+    /// Has a request done beside the exchange, whose client may be gone meanwhile: the filters behind the one that
+    /// asks see it, and then what answers on the route. Whether that begins.
+    fn exchange_beside(&self, beside: Beside<'_>) -> bool {
+        drop(beside);
+        false
     }
     /// Ends after so long.
     fn sleep(&self, duration: Duration) -> Local<()>;

@@ -25,8 +25,8 @@ pub use context::{
     Behind, DoneContext, REQUEST_ID, RequestContext, ResponseContext, Source, View, Whole,
 };
 pub use gateway::{
-    Certificate, Computation, Elsewhere, Encryption, Fetch, FetchFault, Fetched, Fetching, Gateway,
-    Level, Local, compute,
+    Beside, Certificate, Computation, Elsewhere, Encryption, Fetch, FetchFault, Fetched, Fetching,
+    Gateway, Level, Local, compute,
 };
 pub use notes::{Claims, Held, Notes};
 pub use owner::Owner;

@@ -93,6 +93,18 @@ impl Notes {
         self.release();
     }
 
+    /// What `other` has found out, without what it keeps and holds: for an exchange that goes on beside that one.
+    pub fn inherit(&mut self, other: &Self) {
+        self.used = true;
+        self.user.clone_from(&other.user);
+        self.claims.clone_from(&other.claims);
+        self.variant.clone_from(&other.variant);
+        self.varied = other.varied;
+        self.target = other.target;
+        self.body_limit = other.body_limit;
+        self.others.clone_from(&other.others);
+    }
+
     /// Begins with the chain of another route; what was found out stays.
     pub fn restart(&mut self) {
         self.asked.set(0);
@@ -345,6 +357,30 @@ mod tests {
         assert_eq!((notes.kept(one), notes.kept(two)), (Some([3; 4]), Some([2; 4])));
         notes.clear();
         assert_eq!(notes.kept(one), None);
+    }
+
+    #[test]
+    fn what_was_found_out_is_passed_on_and_what_is_kept_is_not() {
+        let (name, owner) = (Arc::<str>::from("name"), Owner::new());
+        let mut notes = Notes::default();
+        notes.set_user(b"ann");
+        notes.set(&name, b"value");
+        notes.set_variant(&"v2".into());
+        notes.set_target(Some(3));
+        notes.limit_body(7);
+        notes.keep(owner, [1; 4]);
+        notes.leave(owner, Box::new(1_u32));
+        notes.hold(Arc::new(Sum::default()), 1);
+        let mut heir = Notes::default();
+        heir.set(&"other".into(), b"before");
+        heir.clear();
+        heir.inherit(&notes);
+        assert_eq!((heir.user(), heir.get("name")), (Some(&b"ann"[..]), Some(&b"value"[..])));
+        assert_eq!((heir.variant(), heir.target()), (Some("v2"), Some(3)));
+        assert_eq!((heir.body_limit(), heir.get("other")), (Some(7), None));
+        assert!(!heir.holds() && heir.kept(owner).is_none() && notes.holds());
+        heir.clear();
+        assert_eq!((heir.user(), heir.variant(), heir.target()), (None, None, None));
     }
 
     #[derive(Debug)]

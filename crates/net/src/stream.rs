@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::fd::OwnedFd;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::disk::{DiskFile, Reading};
 use crate::permits::{Permit, Permits};
@@ -62,6 +63,16 @@ impl Drop for Stream {
 impl Stream {
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         Ok(Self::plain(Connected::new(fd)?))
+    }
+
+    /// Two ends of one connection that never leaves the process.
+    ///
+    /// # Errors
+    /// There are no descriptors left.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok((Self::new(one)?, Self::new(other)?))
     }
 
     pub(crate) const fn plain(socket: Connected) -> Self {

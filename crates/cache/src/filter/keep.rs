@@ -34,7 +34,7 @@ pub(super) struct Heard<'a> {
 }
 
 impl<'a> Heard<'a> {
-    fn of(context: &'a ResponseContext<'_>) -> Self {
+    pub(super) fn of(context: &'a ResponseContext<'_>) -> Self {
         Self {
             status: context.response.status,
             fields: &context.response.fields,
@@ -328,7 +328,7 @@ impl Inner {
 
 /// Bytes of content that will come, if that is known: what the origin says of it says nothing of what filters behind
 /// the cache make of it.
-fn length(context: &ResponseContext<'_>) -> Option<u64> {
+pub(super) fn length(context: &ResponseContext<'_>) -> Option<u64> {
     match (context.behind, context.response.body) {
         (Behind::Nothing | Behind::Watches, BodyLength::Known(length)) => Some(length),
         _ => None,

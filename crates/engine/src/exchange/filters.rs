@@ -17,6 +17,7 @@ use sluice_message::{
 use super::{Exchange, Refusal, Step, Stop};
 use crate::Route;
 use crate::coroutine::Panicked;
+use crate::errand::{Came, Errand};
 use crate::lent::Lent;
 use crate::snapshot::RouteFilters;
 use crate::waiting::Unserved;
@@ -30,10 +31,8 @@ pub(crate) struct Stand {
     pub(crate) notes: Notes,
     /// A head of our own that filters change.
     pub(super) head: ResponseHead,
-    /// The path that the route was found by, if the route has names for parts of it.
-    pub(super) path: Vec<u8>,
-    /// Target, path, query and authority as the client wrote them.
-    asked: [Span; 4],
+    /// The request as it came.
+    pub(super) came: Came,
     /// Content that was read before the request goes anywhere.
     gathered: Option<Box<ReadAhead>>,
     /// Why a filter refused the request.
@@ -70,15 +69,15 @@ impl Stand {
     /// For a request that has a chain to go through.
     fn begin(&mut self, request: &RequestHead) {
         self.notes.clear();
-        self.asked = [request.target, request.path, request.query, request.authority];
+        self.came.asked = [request.target, request.path, request.query, request.authority];
         self.gathered = None;
         self.refusal = None;
         self.reroutes = 0;
     }
 
     fn remember(&mut self, path: &[u8]) {
-        self.path.clear();
-        self.path.extend_from_slice(path);
+        self.came.path.clear();
+        self.came.path.extend_from_slice(path);
     }
 }
 
@@ -86,9 +85,9 @@ impl<'e> Exchange<'e, '_> {
     /// The request as the client wrote it, if filters have changed its target: nothing they do takes bytes of
     /// a head away.
     pub(super) fn as_asked(&self) -> Option<RequestHead> {
-        let [target, path, query, authority] = self.stand.asked;
+        let [target, path, query, authority] = self.stand.came.asked;
         let now = &self.request;
-        if [now.target, now.path, now.query, now.authority] == self.stand.asked {
+        if [now.target, now.path, now.query, now.authority] == self.stand.came.asked {
             return None;
         }
         let mut head = RequestHead::new();
@@ -101,7 +100,7 @@ impl<'e> Exchange<'e, '_> {
     /// it named.
     pub(crate) fn name_host_as_asked(&mut self) -> Option<Span> {
         self.filters?;
-        let [.., asked] = self.stand.asked;
+        let [.., asked] = self.stand.came.asked;
         let named = std::mem::replace(&mut self.request.authority, asked);
         (named != asked).then_some(named)
     }
@@ -116,6 +115,27 @@ impl<'e> Exchange<'e, '_> {
         if filters.captures.is_some() {
             self.stand.remember(self.request.path());
         }
+        self.go_through(route, filters)
+    }
+
+    /// Does what a connection stands for that no client has.
+    #[cold]
+    pub(super) fn run(&mut self, errand: &'e Errand) -> Step<'e> {
+        let route = &errand.route;
+        let Some(filters) = &route.filters else {
+            return Step::Stopped(Fault::internal(FaultKind::Broken).into());
+        };
+        self.request.copy_from(&errand.head);
+        self.client = errand.client;
+        self.route = Some(route);
+        self.stand.begin(self.request);
+        self.stand.came.clone_from(&errand.came);
+        self.stand.notes.inherit(&errand.notes);
+        self.go_through(route, filters)
+    }
+
+    #[inline(always)]
+    fn go_through(&mut self, route: &'e Route, filters: &'e RouteFilters) -> Step<'e> {
         self.filters = Some(filters);
         let progress = match filters.chain.enter(self.request, &mut self.stand.notes) {
             // Nearly always, where filters have conditions: nothing is made ready for nobody.
@@ -207,13 +227,13 @@ impl<'e> Exchange<'e, '_> {
         &self,
         route: &'l Route,
         filters: &'l RouteFilters,
-        path: &'l [u8],
+        came: &'l Came,
     ) -> Lent<'l>
     where
         'e: 'l,
     {
         let (worker, scope, connection) = (self.worker, self.scope, self.connection);
-        Lent { worker, scope, connection, route, filters, path }
+        Lent { worker, scope, connection, route, filters, came }
     }
 
     /// Calls filters. A panic of one costs this request, which is answered with 500.
@@ -224,7 +244,7 @@ impl<'e> Exchange<'e, '_> {
         filters: &RouteFilters,
         call: impl FnOnce(&Chain, &mut RequestContext<'_>) -> Progress,
     ) -> Result<Progress, Fault> {
-        let lent = self.lend(route, filters, &self.stand.path);
+        let lent = self.lend(route, filters, &self.stand.came);
         let content = self.stand.gathered.as_deref().map_or_else(Content::default, |gathered| {
             Content { bytes: &gathered.bytes, more: !gathered.ended }
         });
@@ -256,7 +276,8 @@ impl<'e> Exchange<'e, '_> {
     #[cold]
     fn route_anew(&mut self) -> Step<'e> {
         self.stand.reroutes += 1;
-        if self.stand.reroutes > REROUTES {
+        // What is done for a filter is done on its route.
+        if self.stand.reroutes > REROUTES || self.connection.errand.is_some() {
             return Step::Stopped(Fault::internal(FaultKind::Broken).into());
         }
         self.stand.notes.restart();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sluice_message::{Fault, FaultKind, GrpcStatus};
+use sluice_message::{Fault, FaultKind, GrpcStatus, Side};
 use sluice_meter::{AccessRecord, ClientRecord, RouteMeter, TlsRecord};
 use sluice_net::tls::{Handshake, Security};
 use sluice_net::{now, unix_ms};
@@ -14,6 +14,10 @@ use crate::answer::judge;
 impl Exchange<'_, '_> {
     pub(super) fn note(&mut self, fault: Fault) {
         self.fault = Some(fault);
+        if fault.side == Side::Downstream && self.connection.errand.is_some() {
+            // There is no client whose fault it could be.
+            return;
+        }
         self.worker.meters.faults().worker(self.worker.index).on_fault(fault);
         self.worker.fault_log.write(judge(fault).level, FaultLine { fault, exchange: self });
     }
@@ -21,6 +25,9 @@ impl Exchange<'_, '_> {
     /// Counts and logs what became of the request.
     #[inline]
     pub(crate) fn record(&mut self) {
+        if self.connection.errand.is_some() {
+            return self.end_errand();
+        }
         let nanos = now().saturating_sub(self.downstream.started());
         let (received, sent) = (self.downstream.receiver.received(), self.downstream.sender.sent());
         let meter: &RouteMeter = match self.route {
@@ -37,6 +44,16 @@ impl Exchange<'_, '_> {
         }
         if self.scope.view.snapshot.access.is_some() {
             self.log(nanos, received, sent);
+        }
+    }
+
+    /// Tells filters that what was done for one of them is over: no client has asked for it, so it is counted by them
+    /// and by those who answered alone.
+    #[cold]
+    fn end_errand(&mut self) {
+        let nanos = now().saturating_sub(self.downstream.started());
+        if let Some(filters) = self.filters {
+            self.end_filters(filters, nanos);
         }
     }
 
@@ -113,6 +130,9 @@ impl fmt::Display for FaultLine<'_, '_, '_> {
         write!(f, ", client {}", exchange.client)?;
         if let Some(route) = exchange.route {
             write!(f, ", route {}", route.name)?;
+        }
+        if exchange.connection.errand.is_some() {
+            return write!(f, ", in the background");
         }
         write!(f, ", answered {}", judge(self.fault).status)?;
         match exchange.call {

@@ -182,7 +182,7 @@ impl<'e> Exchange<'e, '_> {
         let Some(route) = self.route else { return Ok((None, Shape::Kept)) };
         // By what was answered: a filter that keeps the content may tell the client that it has it already.
         let wants_content = self.downstream.wants_content(place.head(self.response).status);
-        let lent = self.lend(route, filters, &self.stand.path);
+        let lent = self.lend(route, filters, &self.stand.came);
         let mut context = ResponseContext {
             request: &*self.request,
             response: place.head(self.response),

@@ -25,14 +25,7 @@ impl Exchange<'_, '_> {
 
     fn owner(&self) -> Owner {
         let connection = self.connection;
-        let known = match &connection.announced {
-            Some(ends) => Some(**ends),
-            None => connection.stream.addresses().map(|(peer, own)| Ends {
-                source: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
-                destination: SocketAddr::new(own.ip().to_canonical(), own.port()),
-            }),
-        };
-        named(known, (connection.peer, self.client))
+        named(connection.ends(), (connection.peer, self.client))
     }
 }
 
