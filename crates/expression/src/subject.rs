@@ -16,7 +16,7 @@ pub enum Word {
     RequestId,
     /// `connection.listener`: the listener's name.
     Listener,
-    /// `tls.version`: `TLSv1.3`; absent without TLS, as all of `tls`.
+    /// `tls.version`: `1.3`; absent without TLS, as all of `tls`.
     TlsVersion,
     /// `tls.cipher`: the name of the cipher suite.
     TlsCipher,

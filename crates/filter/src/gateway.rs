@@ -27,7 +27,7 @@ pub enum Level {
 /// What was agreed upon when the client's connection was encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encryption<'a> {
-    /// Version of the protocol, such as `TLSv1.3`.
+    /// Version of the protocol, such as `1.3`.
     pub version: &'a str,
     /// Name of the suite.
     pub suite: &'a str,

@@ -53,7 +53,7 @@ impl Exchange {
                 (Word::Scheme, "https"),
                 (Word::RequestId, "0193-id"),
                 (Word::Listener, "web"),
-                (Word::TlsVersion, "TLSv1.3"),
+                (Word::TlsVersion, "1.3"),
                 (Word::TlsCipher, "TLS_AES_128_GCM_SHA256"),
                 (Word::TlsServerName, "shop.example"),
                 (Word::TlsResumed, "true"),

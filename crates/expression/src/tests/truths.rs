@@ -107,7 +107,7 @@ const FULL: &[(&str, bool)] = &[
     ("client.ip == client.ip", true),
     ("client.port == 50000", true),
     ("connection.listener == 'web'", true),
-    ("tls.version == 'TLSv1.3'", true),
+    ("tls.version == '1.3'", true),
     ("tls.cipher == 'TLS_AES_128_GCM_SHA256'", true),
     ("tls.server_name == 'shop.example'", true),
     ("tls.resumed", true),
