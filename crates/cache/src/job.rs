@@ -84,7 +84,7 @@ impl Transform for Tee {
         self.lead.as_ref().is_some_and(awaited)
     }
 
-    fn is_full(&self, waker: &Waker) -> bool {
+    fn is_full(&mut self, waker: &Waker) -> bool {
         self.lead.as_ref().is_some_and(|lead| lead.is_full(waker))
     }
 

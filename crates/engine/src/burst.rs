@@ -183,6 +183,10 @@ async fn finish<'e>(exchange: &mut Exchange<'e, '_>, step: Step<'e>, halves: Hal
     let step = loop {
         step = match step {
             Step::Filter(suspended) => exchange.go_on(*suspended).await,
+            Step::Show(unshown) => match Box::pin(exchange.go_on_showing(unshown)).await {
+                Ok(queued) => exchange.go_on_with(queued),
+                Err(stop) => Step::Stopped(stop),
+            },
             Step::Wait(route, admission) => match exchange.wait_for_permits(admission).await {
                 Ok(()) => exchange.perform(route),
                 Err(stop) => Step::Stopped(stop),
@@ -191,7 +195,9 @@ async fn finish<'e>(exchange: &mut Exchange<'e, '_>, step: Step<'e>, halves: Hal
         };
     };
     let ended = match step {
-        Step::Wait(..) | Step::Filter(_) => Err(Fault::internal(FaultKind::Broken).into()),
+        Step::Wait(..) | Step::Filter(_) | Step::Show(_) => {
+            Err(Fault::internal(FaultKind::Broken).into())
+        }
         Step::Answered(after) => Ok(after),
         Step::Content => Ok(exchange.skip_content().await),
         Step::Stream(outflow) => Box::pin(exchange.pour(outflow)).await,

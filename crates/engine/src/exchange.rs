@@ -21,7 +21,7 @@ use sluice_upstream::{Cluster, Pass, Visit};
 use call::Call;
 pub(crate) use filters::{ReadAhead, Stand, Suspended};
 pub(crate) use outflow::Outflow;
-pub(crate) use shown::Substitute;
+pub(crate) use shown::{OriginShown, Substitute, Unshown};
 
 use crate::admission::{Admission, Ticket};
 use crate::connection::Connection;
@@ -58,6 +58,8 @@ pub(crate) enum Step<'e> {
     Stream(Box<Outflow>),
     /// A filter has to wait.
     Filter(Box<Suspended<'e>>),
+    /// A filter that was shown the answer has to wait.
+    Show(Box<Unshown>),
     /// It cannot be answered as it was meant.
     Stopped(Stop),
 }
@@ -68,6 +70,8 @@ pub(crate) enum Queued {
     Whole(Persistence),
     /// Its head: the content goes out as the client takes it.
     Begun(Box<Outflow>),
+    /// Nothing yet: a filter that was shown it has to wait.
+    Waits(Box<Unshown>),
 }
 
 /// Why no route was taken.

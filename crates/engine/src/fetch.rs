@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use sluice_conn::{Content, Reuse, Upstream};
-use sluice_filter::{Fetch, FetchFault, Fetched};
+use sluice_filter::{Fetch, FetchFault, Fetched, Fetcher, Fetching};
 use sluice_message::{BodyLength, FaultKind, Method, RequestHead, SpaceExhausted};
 use sluice_net::Deadline;
 use sluice_upstream::{Ask, Breaker, Cluster, Server, Visit};
@@ -14,6 +14,20 @@ use sluice_wire::proxy::{Owner, encode};
 use crate::local::Worker;
 use crate::proxy::solo::{Whole, ask};
 use crate::spare::Spare;
+
+/// Makes requests for what runs on a worker beside exchanges.
+pub(crate) struct WorkersFetcher(pub(crate) Rc<Worker>);
+
+impl Fetcher for WorkersFetcher {
+    fn cluster(&self, name: &str) -> Option<usize> {
+        self.0.view().clusters.iter().position(|cluster| cluster.plan().name == name)
+    }
+
+    fn fetch(&self, request: Fetch) -> Fetching {
+        let cluster = self.0.view().clusters.get(request.cluster).map(Rc::clone);
+        Box::pin(fetch(Rc::clone(&self.0), cluster, request))
+    }
+}
 
 /// Asks the cluster; within the time that the request may take.
 pub(crate) async fn fetch(

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use sluice_filter::{Broken, Pipeline};
 use sluice_message::{FaultKind, Fields};
@@ -35,18 +35,36 @@ impl Guarded {
         self.call(|pipeline| pipeline.flush(out))
     }
 
-    /// See [`Pipeline::end`] and [`Self::push`].
-    pub(crate) fn end(
+    /// See [`Pipeline::poll_end`] and [`Self::push`].
+    pub(crate) fn poll_end(
         &mut self,
+        waker: &Waker,
         trailers: &mut Option<Fields>,
         out: &mut Vec<u8>,
-    ) -> Result<(), FaultKind> {
-        self.call(|pipeline| pipeline.end(trailers, out))
+    ) -> Poll<Result<(), FaultKind>> {
+        let mut polled = Poll::Pending;
+        let called = self.call(|pipeline| {
+            polled = pipeline.poll_end(waker, trailers, out);
+            match polled {
+                Poll::Ready(ended) => ended,
+                Poll::Pending => Ok(()),
+            }
+        });
+        match called {
+            Err(kind) => Poll::Ready(Err(kind)),
+            Ok(()) => polled.map(|_| Ok(())),
+        }
     }
 
     /// See [`Pipeline::is_full`].
-    pub(crate) fn is_full(&self, waker: &Waker) -> bool {
-        self.pipeline.as_ref().is_some_and(|pipeline| pipeline.is_full(waker))
+    pub(crate) fn is_full(&mut self, waker: &Waker) -> bool {
+        let mut full = false;
+        // What fails here is told by what comes next.
+        let _ = self.call(|pipeline| {
+            full = pipeline.is_full(waker);
+            Ok(())
+        });
+        full
     }
 
     /// See [`Pipeline::is_awaited`].

@@ -25,7 +25,9 @@ use sluice_upstream::{Breaker, Cluster};
 use sluice_wire::h1::Upgrade;
 
 use crate::credentials::strip;
-use crate::exchange::{After, AnswerProgress, Exchange, Queued, Stop, Substitute, exhausted};
+use crate::exchange::{
+    After, AnswerProgress, Exchange, OriginShown, Queued, Stop, Substitute, exhausted,
+};
 use crate::forward::{continue_introduction, set_host};
 use crate::guarded::Guarded;
 use crate::patience::Patience;
@@ -86,7 +88,12 @@ impl<'e> Exchange<'e, '_> {
         let mut upstream = Upstream::resume(channel, (receiver, sender), Reuse::Reused);
         let status = self.response.status;
         let switched = status == 101;
-        let (replaced, pipeline) = self.show_answer();
+        let (replaced, pipeline) = match self.show_answer() {
+            OriginShown::Ready(replaced, pipeline) => (replaced, pipeline),
+            OriginShown::Paused(paused, status) => {
+                Box::pin(self.go_on_showing_origin(paused, status)).await?
+            }
+        };
         let relayed = if let Some(substitute) = replaced {
             let given = Box::pin(self.substitute(substitute, upload.is_done())).await;
             if given.is_ok() && upload.is_done() {
@@ -267,6 +274,8 @@ impl<'e> Exchange<'e, '_> {
             Queued::Begun(outflow) => self.pour(outflow).await?,
             Queued::Whole(Persistence::KeepAlive) => After::Next,
             Queued::Whole(Persistence::Close) => self.end(),
+            // It was shown already.
+            Queued::Waits(_) => After::Abort,
         };
         // A client that is still sending has to be cut off: its content cannot be skipped.
         Ok(if sent { after } else { After::Close })

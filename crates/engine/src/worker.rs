@@ -8,6 +8,7 @@ use std::sync::mpsc::Sender;
 use std::task::Poll;
 use std::time::Duration;
 
+use sluice_filter::LentFetcher;
 use sluice_meter::Meters;
 use sluice_net::{Deadline, LogWriter, Mailbox, spawn, wake_all, yield_now};
 use sluice_upstream::Cluster;
@@ -18,6 +19,7 @@ use crate::beside::Runner;
 use crate::burst::{Exchanges, Job, exchanges};
 use crate::coroutine::Crowd;
 use crate::fault_log::FaultLog;
+use crate::fetch::WorkersFetcher;
 use crate::listener::{ListenerState, Listeners, Open};
 use crate::local::{Phase, View, Worker};
 use crate::snapshot::SWEEP;
@@ -66,6 +68,7 @@ pub async fn run_worker(parts: WorkerParts) -> Drained {
     }));
     let voices = (meters, FaultLog::new(fault_log));
     let worker = Rc::new(Worker::new(index, voices, crowd, member));
+    let _fetcher = LentFetcher::new(Rc::new(WorkersFetcher(Rc::clone(&worker))));
     let listeners = Rc::new(Listeners::default());
     spawn(sweep(Rc::clone(&worker)));
     spawn(flush_each_turn(Rc::clone(&worker)));

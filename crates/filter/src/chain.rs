@@ -12,7 +12,7 @@ use crate::notes::Notes;
 use crate::phases::{Phase, Phases};
 use crate::reply::{Ready, Reply};
 use crate::transform::Transform;
-use crate::verdict::{ResponseVerdict, Resume, Verdict, Waiting};
+use crate::verdict::{ResponseResume, ResponseVerdict, ResponseWaiting, Resume, Verdict, Waiting};
 
 /// One filter of a chain.
 #[derive(Clone, Debug)]
@@ -45,6 +45,38 @@ pub struct Paused {
     next: usize,
     /// What is waited for.
     pub pause: Pause,
+}
+
+/// What showing an answer to a chain came to.
+pub enum Shown {
+    /// All have seen it; this replaces it, if anything does.
+    Done(Option<Box<Reply>>),
+    /// A filter has to wait.
+    Paused(Box<PausedResponse>),
+}
+
+/// A chain in the middle of which a filter waits that was shown an answer.
+pub struct PausedResponse {
+    /// The place the chain goes on at afterwards.
+    next: usize,
+    /// What replaces the answer so far.
+    replaced: Option<Box<Reply>>,
+    waiting: ResponseWaiting,
+}
+
+impl PausedResponse {
+    /// What is waited for, and what the chain goes on with.
+    #[must_use]
+    pub fn split(self) -> (ResponseWaiting, Interrupted) {
+        let Self { next, replaced, waiting } = self;
+        (waiting, Interrupted { next, replaced })
+    }
+}
+
+/// Where a chain goes on after a wait.
+pub struct Interrupted {
+    next: usize,
+    replaced: Option<Box<Reply>>,
 }
 
 /// The place a request enters a chain at: no filter before it is to be called.
@@ -309,27 +341,52 @@ impl Chain {
 
     /// Shows the head of an answer to its filters. The last replacement is what counts.
     #[must_use]
-    pub fn show_response(&self, response: &mut ResponseContext<'_>) -> Option<Box<Reply>> {
-        let mut replaced = None;
+    pub fn show_response(&self, response: &mut ResponseContext<'_>) -> Shown {
         response.notes.replaced_by = 0;
-        for stage in &self.response_head {
+        self.show_from(0, None, response)
+    }
+
+    /// Goes on after a wait.
+    #[must_use]
+    pub fn resume_response(
+        &self,
+        interrupted: Interrupted,
+        resume: ResponseResume,
+        response: &mut ResponseContext<'_>,
+    ) -> Shown {
+        let Interrupted { next, mut replaced } = interrupted;
+        let stage = next.checked_sub(1).and_then(|place| self.response_head.get(place));
+        let bit = stage.map_or(0, |stage| stage.bit);
+        response.behind = self.fate(bit, response.notes);
+        response.notes.asked.set(bit);
+        match heed(resume(response), (bit, &mut replaced), response) {
+            Some(waiting) => Shown::Paused(Box::new(PausedResponse { next, replaced, waiting })),
+            None => self.show_from(next, replaced, response),
+        }
+    }
+
+    #[inline]
+    fn show_from(
+        &self,
+        from: usize,
+        mut replaced: Option<Box<Reply>>,
+        response: &mut ResponseContext<'_>,
+    ) -> Shown {
+        let stages = self.response_head.get(from..).unwrap_or_default();
+        for (place, stage) in stages.iter().enumerate() {
             if stage.active(response).is_none() {
                 continue;
             }
             response.behind = self.fate(stage.bit, response.notes);
             let Some(filter) = stage.filter.as_deref() else { continue };
             response.notes.asked.set(stage.bit);
-            if let ResponseVerdict::Replace(mut reply) = filter.on_response_head(response) {
-                response.response.status = reply.status;
-                std::mem::swap(&mut response.response.fields, &mut reply.fields);
-                response.response.reason = Span::default();
-                // What this was made of is no longer of interest.
-                response.whole = Whole::Unknown;
-                response.notes.replaced_by = stage.bit;
-                replaced = Some(reply);
+            let verdict = filter.on_response_head(response);
+            if let Some(waiting) = heed(verdict, (stage.bit, &mut replaced), response) {
+                let next = from + place + 1;
+                return Shown::Paused(Box::new(PausedResponse { next, replaced, waiting }));
             }
         }
-        replaced
+        Shown::Done(replaced)
     }
 
     /// What may become of content until the filter of this bit gets it: those behind it have greater bits.
@@ -436,6 +493,29 @@ fn settle(verdict: Verdict, next: usize) -> Option<Progress> {
         Verdict::Gather(most, resume) => Pause::Content(most, resume),
     };
     Some(Progress::Paused(Paused { next, pause }))
+}
+
+/// Does what a filter of this bit says of an answer; what it waits for, if it does.
+#[inline]
+fn heed(
+    verdict: ResponseVerdict,
+    (bit, replaced): (u64, &mut Option<Box<Reply>>),
+    response: &mut ResponseContext<'_>,
+) -> Option<ResponseWaiting> {
+    match verdict {
+        ResponseVerdict::Continue => {}
+        ResponseVerdict::Replace(mut reply) => {
+            response.response.status = reply.status;
+            std::mem::swap(&mut response.response.fields, &mut reply.fields);
+            response.response.reason = Span::default();
+            // What this was made of is no longer of interest.
+            response.whole = Whole::Unknown;
+            response.notes.replaced_by = bit;
+            *replaced = Some(reply);
+        }
+        ResponseVerdict::Wait(waiting) => return Some(*waiting),
+    }
+    None
 }
 
 #[inline]

@@ -10,6 +10,7 @@
 mod body;
 mod chain;
 mod context;
+mod fetcher;
 mod gateway;
 mod notes;
 mod owner;
@@ -20,10 +21,13 @@ mod transform;
 mod verdict;
 
 pub use body::{Body, BodySource, Piece, SharedBytes};
-pub use chain::{Chain, Entry, LONGEST, Link, Pause, Paused, Progress};
+pub use chain::{
+    Chain, Entry, Interrupted, LONGEST, Link, Pause, Paused, PausedResponse, Progress, Shown,
+};
 pub use context::{
     Behind, DoneContext, REQUEST_ID, RequestContext, ResponseContext, Source, View, Whole,
 };
+pub use fetcher::{Fetcher, LentFetcher, fetcher};
 pub use gateway::{
     Beside, Certificate, Computation, Elsewhere, Encryption, Fetch, FetchFault, Fetched, Fetching,
     Gateway, Level, Local, compute,
@@ -34,7 +38,7 @@ pub use phases::{Phase, Phases};
 pub use reply::{Content, Ready, Reply, phrase};
 pub use throttle::{Bandwidth, Throttle, Way};
 pub use transform::{Broken, Pipeline, Transform};
-pub use verdict::{ResponseVerdict, Resume, Verdict, Waiting};
+pub use verdict::{ResponseResume, ResponseVerdict, ResponseWaiting, Resume, Verdict, Waiting};
 
 use std::fmt::Debug;
 

@@ -1,7 +1,7 @@
 //! Content that is changed while it passes.
 
 use std::fmt::Debug;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use sluice_message::{FaultKind, Fields, Syntax};
 
@@ -31,9 +31,16 @@ pub trait Transform: Debug {
 
     /// Whether it can take nothing more for now: nothing is read then that it would have to take. The waker is woken
     /// when it can.
-    fn is_full(&self, waker: &Waker) -> bool {
+    fn is_full(&mut self, waker: &Waker) -> bool {
         let _ = waker;
         false
+    }
+
+    /// No more content comes: whether [`Self::end`] may be called now. If not, the waker is woken when it is to be asked
+    /// again.
+    fn can_end(&mut self, waker: &Waker) -> bool {
+        let _ = waker;
+        true
     }
 
     /// No more is at hand for now. What can be passed on without knowing what follows is to be.
@@ -63,6 +70,8 @@ const FAULT: FaultKind = FaultKind::Malformed(Syntax::Content);
 #[derive(Debug)]
 pub struct Pipeline {
     transforms: Vec<Box<dyn Transform>>,
+    /// How many of them have been told of the end.
+    over: usize,
     /// What goes into a transform and what comes out of it.
     buffers: [Vec<u8>; 2],
 }
@@ -71,7 +80,7 @@ impl Pipeline {
     /// Of these, in this order.
     #[must_use]
     pub const fn new(transforms: Vec<Box<dyn Transform>>) -> Self {
-        Self { transforms, buffers: [Vec::new(), Vec::new()] }
+        Self { transforms, over: 0, buffers: [Vec::new(), Vec::new()] }
     }
 
     /// Whether content passes all of them as it is.
@@ -88,8 +97,8 @@ impl Pipeline {
 
     /// Whether one of them can take nothing more for now; the waker is woken when it can.
     #[must_use]
-    pub fn is_full(&self, waker: &Waker) -> bool {
-        self.transforms.iter().any(|transform| transform.is_full(waker))
+    pub fn is_full(&mut self, waker: &Waker) -> bool {
+        self.transforms.iter_mut().any(|transform| transform.is_full(waker))
     }
 
     /// The same with one more behind the others.
@@ -104,7 +113,7 @@ impl Pipeline {
     /// # Errors
     /// [`Broken`]
     pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
-        let Self { transforms, buffers: [current, next] } = self;
+        let Self { transforms, buffers: [current, next], .. } = self;
         match transforms.as_mut_slice() {
             [] => out.extend_from_slice(piece),
             [only] => only.push(piece, out)?,
@@ -123,7 +132,7 @@ impl Pipeline {
     /// # Errors
     /// [`Broken`]
     pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
-        let Self { transforms, buffers: [current, next] } = self;
+        let Self { transforms, buffers: [current, next], .. } = self;
         let mut rest = transforms.as_mut_slice();
         while let [first, others @ ..] = rest {
             current.clear();
@@ -142,21 +151,29 @@ impl Pipeline {
         faults.find(|fault| *fault != FAULT).unwrap_or(FAULT)
     }
 
-    /// See [`Transform::end`].
+    /// See [`Transform::can_end`] and [`Transform::end`]: each is told once those before it have ended. To be called
+    /// until it is ready.
     ///
     /// # Errors
     /// [`Broken`]
-    pub fn end(&mut self, trailers: &mut Option<Fields>, out: &mut Vec<u8>) -> Result<(), Broken> {
-        let Self { transforms, buffers: [current, next] } = self;
-        let mut rest = transforms.as_mut_slice();
-        while let [first, others @ ..] = rest {
+    pub fn poll_end(
+        &mut self,
+        waker: &Waker,
+        trailers: &mut Option<Fields>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<(), Broken>> {
+        let Self { transforms, over, buffers: [current, next] } = self;
+        while let Some([first, others @ ..]) = transforms.get_mut(*over..) {
+            if !first.can_end(waker) {
+                return Poll::Pending;
+            }
             current.clear();
             first.end(trailers, current)?;
             pass(others, (current, next))?;
             out.append(current);
-            rest = others;
+            *over += 1;
         }
-        Ok(())
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -206,7 +223,9 @@ mod tests {
             pipeline.push(piece, &mut out)?;
             pipeline.flush(&mut out)?;
         }
-        pipeline.end(&mut None, &mut out)?;
+        let ended = pipeline.poll_end(Waker::noop(), &mut None, &mut out);
+        assert!(ended.is_ready());
+        let Poll::Ready(Ok(())) = ended else { return Err(Broken) };
         Ok(out)
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::context::RequestContext;
+use crate::context::{RequestContext, ResponseContext};
 use crate::reply::{Ready, Reply};
 
 /// What happens after a filter has seen the head of a request.
@@ -54,10 +54,28 @@ impl Verdict {
 }
 
 /// What happens after a filter has seen the head of an answer.
-#[derive(Debug)]
 pub enum ResponseVerdict {
     /// The next filter, and in the end the client gets it.
     Continue,
     /// The client gets this instead. Filters that come later see it as they would have seen the other.
     Replace(Box<Reply>),
+    /// The filter has to wait for something. It is called back through what the future yields; content is not read
+    /// meanwhile. In a box, as the others: whoever looks at answers without waiting is not to pay for its size.
+    Wait(Box<ResponseWaiting>),
+}
+
+/// What a filter goes on with after a wait, once there is an answer.
+pub type ResponseResume = Box<dyn FnOnce(&mut ResponseContext<'_>) -> ResponseVerdict>;
+
+/// A wait of a filter that was shown an answer. It owns what it needs.
+pub type ResponseWaiting = Pin<Box<dyn Future<Output = ResponseResume>>>;
+
+impl fmt::Debug for ResponseVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Continue => f.write_str("Continue"),
+            Self::Replace(reply) => f.debug_tuple("Replace").field(reply).finish(),
+            Self::Wait(_) => f.write_str("Wait"),
+        }
+    }
 }

@@ -7,6 +7,7 @@
 mod answer;
 mod content;
 mod ctx;
+mod fetch;
 mod fields;
 mod filter;
 

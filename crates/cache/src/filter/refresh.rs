@@ -188,7 +188,7 @@ impl Transform for Coming {
         lead.is_some_and(|lead| lead.is_awaited(waker))
     }
 
-    fn is_full(&self, waker: &Waker) -> bool {
+    fn is_full(&mut self, waker: &Waker) -> bool {
         let lead = self.0.as_ref().and_then(|attempt| attempt.job.lead.as_ref());
         lead.is_some_and(|lead| lead.is_full(waker))
     }

@@ -22,8 +22,15 @@ impl<'e> Exchange<'e, '_> {
                 self.after(persistence).map_or(Step::Content, Step::Answered)
             }
             Ok(Queued::Begun(outflow)) => Step::Stream(outflow),
+            Ok(Queued::Waits(unshown)) => Step::Show(unshown),
             Err(fault) => Step::Stopped(fault.into()),
         }
+    }
+
+    /// The same for an answer that a filter has held up.
+    #[cold]
+    pub(crate) fn go_on_with(&mut self, queued: Queued) -> Step<'e> {
+        self.answered(|_| Ok(queued))
     }
 
     /// How a whole answer leaves the connection; `None` if the request's content is to be read before.
@@ -189,10 +196,19 @@ impl<'e> Exchange<'e, '_> {
             }
             _ => Persistence::Close,
         };
-        let told = match self.call {
+        let mut told = match self.call {
             Some(call) => self.refuse_call((call, stop.fault), persistence),
             None => self.refuse(stop.fault, persistence),
         };
+        if let Ok(Queued::Waits(unshown)) = told {
+            told = match Box::pin(self.go_on_showing(unshown)).await {
+                Ok(queued) => Ok(queued),
+                Err(stop) => {
+                    self.note(stop.fault);
+                    Err(stop.fault)
+                }
+            };
+        }
         match told {
             Ok(Queued::Whole(persistence)) => match self.after(persistence) {
                 Some(after) => after,
@@ -205,7 +221,7 @@ impl<'e> Exchange<'e, '_> {
                     self.break_off(stop.fault)
                 }
             },
-            Err(_) => After::Abort,
+            Ok(Queued::Waits(_)) | Err(_) => After::Abort,
         }
     }
 

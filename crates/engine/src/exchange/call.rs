@@ -117,22 +117,7 @@ impl Exchange<'_, '_> {
     ) -> Result<Queued, Fault> {
         let mut head = self.trailers_only(call)?;
         say(&mut head.fields, fault).map_err(|_| exhausted())?;
-        self.send_alone(head, persistence);
-        Ok(Queued::Whole(persistence))
-    }
-
-    /// Queues an answer that is a head alone, after the filters have seen it. What they would put in its
-    /// place a call could not read.
-    pub(super) fn send_alone(&mut self, mut head: ResponseHead, persistence: Persistence) {
-        self.show_own(&mut head);
-        self.status = head.status;
-        let downstream = &mut *self.downstream;
-        self.worker.with_date(|date| {
-            let framing = downstream.framing(BodyLength::Empty, persistence, Some(date));
-            downstream.send_head(&head, &framing);
-        });
-        downstream.sender.finish(None);
-        *self.response = head;
+        Ok(self.send_alone(head, persistence))
     }
 
     /// The recycled response head, begun as that of an answer which is a head alone.

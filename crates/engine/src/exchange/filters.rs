@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use sluice_filter::{
     Chain, Content, DoneContext, Filter, Notes, Pause, Paused, Pipeline, Progress, RequestContext,
-    Resume,
 };
 use sluice_message::{
     BodyLength, Expectation, Fault, FaultKind, FieldId, RequestHead, ResponseHead, Span,
@@ -289,11 +288,11 @@ impl<'e> Exchange<'e, '_> {
     }
 
     /// Waits for what a filter waits for. A client that leaves meanwhile is not waited for.
-    async fn await_filter(
+    pub(super) async fn await_filter<R>(
         &mut self,
         filters: &RouteFilters,
-        waiting: impl Future<Output = Resume>,
-    ) -> Result<Resume, Stop> {
+        waiting: impl Future<Output = R>,
+    ) -> Result<R, Stop> {
         let mut waiting = pin!(waiting);
         let guarded =
             poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| waiting.as_mut().poll(cx))) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use sluice_conn::{Channel, Sender};
-use sluice_filter::{Body, BodySource, Piece, Pipeline, SharedBytes};
+use sluice_filter::{Body, BodySource, Broken, Piece, Pipeline, SharedBytes};
 use sluice_message::{BodyLength, Fault, FaultKind, Lines, Persistence, ResponseHead};
 use sluice_net::disk::{DiskFile, Reading};
 
@@ -54,7 +54,12 @@ pub(crate) struct Outflow {
     sent: usize,
     /// Bytes that are still to come from the source, if it has said how many it makes.
     owed: Option<u64>,
+    /// No more comes from the source.
+    over: bool,
+    /// No more comes out of the pipeline.
     ended: bool,
+    /// Whether something in the pipeline can take nothing more for now.
+    full: bool,
     /// Whether the connection goes on afterwards.
     persistence: Persistence,
 }
@@ -100,7 +105,9 @@ impl Outflow {
             changed: Vec::new(),
             sent: 0,
             owed,
+            over: false,
             ended: false,
+            full: false,
             persistence,
         };
         // What is in memory is there.
@@ -127,7 +134,15 @@ impl Outflow {
                 sender.finish(None);
                 return Poll::Ready(Ok(()));
             }
-            if self.at < self.chunk.bytes().len() {
+            if self.pipeline.is_some() && self.is_held_up(cx) {
+                if let Poll::Ready(Err(kind)) = sender.poll_flush(channel, cx) {
+                    return Poll::Ready(Err(Fault::downstream(kind)));
+                }
+                return Poll::Pending;
+            }
+            if self.over {
+                ready!(self.poll_end(cx, channel, sender))?;
+            } else if self.at < self.chunk.bytes().len() {
                 if self.pipeline.is_some() {
                     if shares == SHARES {
                         // Others have their turn: changing content may take long.
@@ -143,6 +158,39 @@ impl Outflow {
                 ready!(self.poll_source(cx, channel, sender))?;
             }
         }
+    }
+
+    /// Whether something that content goes through can take nothing more for now.
+    fn is_held_up(&mut self, cx: &Context<'_>) -> bool {
+        let full = self.pipeline.as_mut().is_some_and(|pipeline| pipeline.is_full(cx.waker()));
+        let before = std::mem::replace(&mut self.full, full);
+        // What has come out meanwhile is not to wait for what comes in.
+        self.begun |= before && !full;
+        full
+    }
+
+    /// No more comes from the source.
+    fn poll_end(
+        &mut self,
+        cx: &Context<'_>,
+        channel: Channel<'_>,
+        sender: &mut Sender,
+    ) -> Poll<Result<(), Fault>> {
+        if let Some(pipeline) = &mut self.pipeline {
+            match pipeline.poll_end(cx.waker(), &mut None, &mut self.changed) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(Broken)) => return Poll::Ready(Err(BROKEN)),
+                Poll::Pending => {
+                    let flushed = sender.poll_flush(channel, cx);
+                    if let Poll::Ready(Err(kind)) = flushed {
+                        return Poll::Ready(Err(Fault::downstream(kind)));
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+        self.ended = true;
+        Poll::Ready(Ok(()))
     }
 
     /// Sends some of the piece.
@@ -260,13 +308,10 @@ impl Outflow {
                 length
             }
             Piece::End => {
-                self.ended = true;
+                self.over = true;
                 // Half is not to be taken for the whole.
                 if self.owed.is_some_and(|owed| owed > 0) {
                     return Err(BROKEN);
-                }
-                if let Some(pipeline) = &mut self.pipeline {
-                    pipeline.end(&mut None, &mut self.changed).map_err(|_| BROKEN)?;
                 }
                 0
             }

@@ -2,7 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use sluice_filter::{Behind, Body, Pipeline, Ready, Reply, ResponseContext, Source, Whole};
+use sluice_filter::{
+    Behind, Body, Chain, Interrupted, PausedResponse, Pipeline, Ready, Reply, ResponseContext,
+    ResponseResume, Shown, Source, Whole,
+};
 use sluice_message::{
     BodyLength, Fault, FaultKind, FieldId, GrpcStatus, Lines, Method, Persistence, ResponseHead,
     Span,
@@ -10,7 +13,7 @@ use sluice_message::{
 
 use super::call::refuse_with;
 use super::outflow::Shape;
-use super::{Exchange, Queued, exhausted};
+use super::{Exchange, Queued, Stop, exhausted};
 use crate::coroutine::Panicked;
 use crate::snapshot::RouteFilters;
 
@@ -22,6 +25,39 @@ struct Failed;
 pub(crate) struct Substitute {
     reply: Box<Reply>,
     shape: Shape,
+}
+
+/// What the filters have made of an answer.
+enum Made {
+    /// What replaces it, and what its content goes through.
+    Ready(Option<Box<Reply>>, Shape),
+    /// One of them waits.
+    Paused(Box<PausedResponse>),
+}
+
+/// What the filters have made of an origin's answer.
+pub(crate) enum OriginShown {
+    /// This is to be given, or the answer with content that goes through this.
+    Ready(Option<Substitute>, Option<Box<Pipeline>>),
+    /// One of them waits; the origin's status was this.
+    Paused(Box<PausedResponse>, u16),
+}
+
+/// An answer of our own that a filter holds up.
+pub(crate) struct Unshown {
+    head: ResponseHead,
+    form: Form,
+    source: Source,
+    persistence: Persistence,
+    paused: Box<PausedResponse>,
+}
+
+/// What there is of an answer.
+enum Form {
+    /// A head with this content.
+    Full(Body),
+    /// A head alone, for a call.
+    Alone,
 }
 
 /// Where the head of an answer is.
@@ -89,8 +125,16 @@ impl<'e> Exchange<'e, '_> {
                 head.body = length_of(&reply.body);
                 let whole = Whole::of(&reply.body);
                 let place = Place::Apart(&mut head);
-                let (replaced, shape) = self.show_or_fail(filters, place, (source, whole));
-                (replaced.map_or(reply.body, |reply| reply.body), shape)
+                match self.show_or_fail(filters, place, (source, whole)) {
+                    Made::Ready(replaced, shape) => {
+                        (replaced.map_or(reply.body, |reply| reply.body), shape)
+                    }
+                    Made::Paused(paused) => {
+                        let form = Form::Full(reply.body);
+                        let unshown = Unshown { head, form, source, persistence, paused };
+                        return Ok(Queued::Waits(Box::new(unshown)));
+                    }
+                }
             }
             _ => (reply.body, Shape::Kept),
         };
@@ -124,26 +168,91 @@ impl<'e> Exchange<'e, '_> {
         let place = Place::Apart(&mut own);
         let shown = self.show_or_fail(filters, place, (source, Whole::Bytes(body)));
         let queued = match shown {
-            (None, Shape::Kept) => {
+            Made::Ready(None, Shape::Kept) => {
                 self.deliver((&own, Lines::Unknown), body, persistence);
                 Queued::Whole(persistence)
             }
-            (None, shape) => self.begin_reply(&own, (body.to_vec().into(), shape), persistence),
-            (Some(reply), shape) => self.begin_reply(&own, (reply.body, shape), persistence),
+            Made::Ready(None, shape) => {
+                self.begin_reply(&own, (body.to_vec().into(), shape), persistence)
+            }
+            Made::Ready(Some(reply), shape) => {
+                self.begin_reply(&own, (reply.body, shape), persistence)
+            }
+            Made::Paused(paused) => {
+                let form = Form::Full(body.to_vec().into());
+                let unshown = Unshown { head: own, form, source, persistence, paused };
+                return Queued::Waits(Box::new(unshown));
+            }
         };
         self.stand.head = own;
         queued
     }
 
-    /// Shows a head that nothing follows to the filters. If one of them fails, it stays as it is: it tells of a
-    /// fault already.
-    pub(super) fn show_own(&mut self, head: &mut ResponseHead) {
+    /// Queues an answer that is a head alone, after the filters have seen it. What they would put in its
+    /// place a call could not read.
+    pub(super) fn send_alone(
+        &mut self,
+        mut head: ResponseHead,
+        persistence: Persistence,
+    ) -> Queued {
         let filters = self.filters.filter(|filters| filters.chain.sees_responses());
-        let Some(filters) = filters else { return };
-        let shown = self.show(filters, &mut Place::Apart(head), (Source::Fault, Whole::Unknown));
-        if shown.is_err() {
-            self.note(Fault::internal(FaultKind::Broken));
+        if let Some(filters) = filters {
+            let answer = (Source::Fault, Whole::Unknown);
+            // If one of them fails, it stays as it is: it tells of a fault already.
+            match self.show(filters, &mut Place::Apart(&mut head), answer, Chain::show_response) {
+                Ok(Made::Ready(..)) => {}
+                Ok(Made::Paused(paused)) => {
+                    let (form, source) = (Form::Alone, Source::Fault);
+                    let unshown = Unshown { head, form, source, persistence, paused };
+                    return Queued::Waits(Box::new(unshown));
+                }
+                Err(Failed) => self.note(Fault::internal(FaultKind::Broken)),
+            }
         }
+        self.queue_alone(head, persistence)
+    }
+
+    fn queue_alone(&mut self, head: ResponseHead, persistence: Persistence) -> Queued {
+        self.status = head.status;
+        let downstream = &mut *self.downstream;
+        self.worker.with_date(|date| {
+            let framing = downstream.framing(BodyLength::Empty, persistence, Some(date));
+            downstream.send_head(&head, &framing);
+        });
+        downstream.sender.finish(None);
+        *self.response = head;
+        Queued::Whole(persistence)
+    }
+
+    /// Goes on where a filter held an answer of our own up.
+    #[cold]
+    pub(crate) async fn go_on_showing(&mut self, unshown: Box<Unshown>) -> Result<Queued, Stop> {
+        let Unshown { mut head, form, source, persistence, mut paused } = *unshown;
+        let Some(filters) = self.filters else {
+            return Err(Fault::internal(FaultKind::Broken).into());
+        };
+        let (replaced, shape) = loop {
+            let (waiting, interrupted) = paused.split();
+            let resume = self.await_filter(filters, waiting).await?;
+            let whole = match &form {
+                Form::Full(body) => Whole::of(body),
+                Form::Alone => Whole::Unknown,
+            };
+            let place = Place::Apart(&mut head);
+            match self.show_on(filters, place, (source, whole), (interrupted, resume)) {
+                Made::Ready(replaced, shape) => break (replaced, shape),
+                Made::Paused(again) => paused = again,
+            }
+        };
+        Ok(match form {
+            Form::Alone => self.queue_alone(head, persistence),
+            Form::Full(body) => {
+                let body = replaced.map_or(body, |reply| reply.body);
+                let queued = self.begin_reply(&head, (body, shape), persistence);
+                *self.response = head;
+                queued
+            }
+        })
     }
 
     /// The same as [`Exchange::show`], with 500 instead of the answer if a filter failed: what it was to do with
@@ -154,32 +263,53 @@ impl<'e> Exchange<'e, '_> {
         filters: &'e RouteFilters,
         mut place: Place<'_>,
         answer: (Source, Whole<'_>),
-    ) -> (Option<Box<Reply>>, Shape) {
-        match self.show(filters, &mut place, answer) {
-            Ok(shown) => shown,
+    ) -> Made {
+        match self.show(filters, &mut place, answer, Chain::show_response) {
+            Ok(made) => made,
+            Err(Failed) => self.replace_by_failure(place),
+        }
+    }
+
+    /// The same for an answer that one of them held up.
+    #[cold]
+    fn show_on(
+        &mut self,
+        filters: &'e RouteFilters,
+        mut place: Place<'_>,
+        answer: (Source, Whole<'_>),
+        (interrupted, resume): (Interrupted, ResponseResume),
+    ) -> Made {
+        let call = |chain: &Chain, context: &mut ResponseContext<'_>| {
+            chain.resume_response(interrupted, resume, context)
+        };
+        match self.show(filters, &mut place, answer, call) {
+            Ok(made) => made,
             Err(Failed) => self.replace_by_failure(place),
         }
     }
 
     #[cold]
-    fn replace_by_failure(&mut self, mut place: Place<'_>) -> (Option<Box<Reply>>, Shape) {
+    fn replace_by_failure(&mut self, mut place: Place<'_>) -> Made {
         self.note(Fault::internal(FaultKind::Broken));
         let reply = Reply::refusal(500, "a filter failed");
         let head = place.head(self.response);
         head.status = reply.status;
         head.reason = Span::default();
         head.fields = reply.fields.clone();
-        (Some(Box::new(reply)), Shape::Kept)
+        Made::Ready(Some(Box::new(reply)), Shape::Kept)
     }
 
-    /// Shows the head of an answer to the filters. What replaces it, and what its content goes through.
+    /// Shows the head of an answer to the filters.
+    // In line: what is shown at once is not to pay for what is shown bit by bit.
+    #[inline(always)]
     fn show(
         &mut self,
         filters: &'e RouteFilters,
         place: &mut Place<'_>,
         (source, whole): (Source, Whole<'_>),
-    ) -> Result<(Option<Box<Reply>>, Shape), Failed> {
-        let Some(route) = self.route else { return Ok((None, Shape::Kept)) };
+        call: impl FnOnce(&Chain, &mut ResponseContext<'_>) -> Shown,
+    ) -> Result<Made, Failed> {
+        let Some(route) = self.route else { return Ok(Made::Ready(None, Shape::Kept)) };
         // By what was answered: a filter that keeps the content may tell the client that it has it already.
         let wants_content = self.downstream.wants_content(place.head(self.response).status);
         let lent = self.lend(route, filters, &self.stand.came);
@@ -194,56 +324,92 @@ impl<'e> Exchange<'e, '_> {
             gateway: &lent,
         };
         let shown = catch_unwind(AssertUnwindSafe(|| {
-            let replaced = filters.chain.show_response(&mut context);
+            let replaced = match call(&filters.chain, &mut context) {
+                Shown::Done(replaced) => replaced,
+                Shown::Paused(paused) => return Err(paused),
+            };
             let transforms = match context.response.status {
                 101 => Vec::new(),
                 _ => filters.chain.response_transforms(&mut context),
             };
             let pipeline = (!transforms.is_empty()).then(|| Box::new(Pipeline::new(transforms)));
-            (replaced, pipeline)
+            Ok((replaced, pipeline))
         }));
-        let (replaced, pipeline) = shown.map_err(|payload| {
+        let shown = shown.map_err(|payload| {
             self.on_panic(filters, &Panicked(payload));
             Failed
         })?;
         if self.stand.notes.has_new_throttles() {
             self.hold_to_bandwidth();
         }
+        let (replaced, pipeline) = match shown {
+            Ok(shown) => shown,
+            Err(paused) => return Ok(Made::Paused(paused)),
+        };
         if let Some(reply) = &replaced
             && reply.reason.is_some()
         {
             self.stand.refusal = reply.reason;
         }
-        let Some(pipeline) = pipeline else { return Ok((replaced, Shape::Kept)) };
+        let Some(pipeline) = pipeline else { return Ok(Made::Ready(replaced, Shape::Kept)) };
         if !pipeline.keeps_content() {
             // Its length is not what it was; to a client that gets a head alone it is not stated.
             place.head(self.response).fields.remove(FieldId::ContentLength);
         }
-        Ok((replaced, Shape::Changed(wants_content.then_some(pipeline))))
+        Ok(Made::Ready(replaced, Shape::Changed(wants_content.then_some(pipeline))))
     }
 
     /// Shows the head of the origin's answer to the filters.
     #[inline]
-    pub(crate) fn show_answer(&mut self) -> (Option<Substitute>, Option<Box<Pipeline>>) {
+    pub(crate) fn show_answer(&mut self) -> OriginShown {
         match self.filters {
             Some(filters) if filters.chain.sees_responses() => self.show_origin(filters),
-            _ => (None, None),
+            _ => OriginShown::Ready(None, None),
         }
     }
 
     #[inline(never)]
-    fn show_origin(
-        &mut self,
-        filters: &'e RouteFilters,
-    ) -> (Option<Substitute>, Option<Box<Pipeline>>) {
+    fn show_origin(&mut self, filters: &'e RouteFilters) -> OriginShown {
         let status = self.response.status;
         let whole = (Source::Origin, Whole::Unknown);
-        let (replaced, shape) = self.show_or_fail(filters, Place::Exchange, whole);
+        let made = self.show_or_fail(filters, Place::Exchange, whole);
+        self.conclude_origin(status, made)
+    }
+
+    /// Goes on where a filter held an origin's answer up.
+    #[cold]
+    pub(crate) async fn go_on_showing_origin(
+        &mut self,
+        mut paused: Box<PausedResponse>,
+        status: u16,
+    ) -> Result<(Option<Substitute>, Option<Box<Pipeline>>), Stop> {
+        let Some(filters) = self.filters else {
+            return Err(Fault::internal(FaultKind::Broken).into());
+        };
+        loop {
+            let (waiting, interrupted) = paused.split();
+            let resume = self.await_filter(filters, waiting).await?;
+            let whole = (Source::Origin, Whole::Unknown);
+            let made = self.show_on(filters, Place::Exchange, whole, (interrupted, resume));
+            match self.conclude_origin(status, made) {
+                OriginShown::Ready(substitute, pipeline) => return Ok((substitute, pipeline)),
+                OriginShown::Paused(again, _) => paused = again,
+            }
+        }
+    }
+
+    /// What the filters have made of an origin's answer that had this status.
+    #[inline]
+    fn conclude_origin(&mut self, status: u16, made: Made) -> OriginShown {
+        let (replaced, shape) = match made {
+            Made::Ready(replaced, shape) => (replaced, shape),
+            Made::Paused(paused) => return OriginShown::Paused(paused, status),
+        };
         if let Some(mut reply) = replaced {
             // The filters behind the one that replaced it have seen and changed what is in the head.
             reply.status = self.response.status;
             reply.fields = self.response.fields.clone();
-            return (Some(Substitute { reply, shape }), None);
+            return OriginShown::Ready(Some(Substitute { reply, shape }), None);
         }
         if status == 101 {
             // The connection to the origin is a pipe already, whatever is said of it.
@@ -257,7 +423,7 @@ impl<'e> Exchange<'e, '_> {
         if changed && self.response.body != BodyLength::UntilClose {
             self.response.body = BodyLength::Framed;
         }
-        (None, pipeline)
+        OriginShown::Ready(None, pipeline)
     }
 
     /// Gives the client this instead of the origin's answer. As for the rest, [`Exchange::begin_reply`].

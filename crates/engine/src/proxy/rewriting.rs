@@ -25,6 +25,9 @@ pub(super) struct Rewriting {
     sent: usize,
     /// Whether something may be held back that can be had without more coming in.
     begun: bool,
+    /// No more comes in.
+    over: bool,
+    /// No more comes out.
     ended: bool,
     /// The client takes nothing more, and somebody else waits for the rest.
     gone: Option<FaultKind>,
@@ -40,6 +43,7 @@ impl Rewriting {
             bytes: Vec::new(),
             sent: 0,
             begun: false,
+            over: false,
             ended: false,
             gone: None,
             trailers: None,
@@ -74,11 +78,22 @@ impl Rewriting {
                 relay.sender.finish(self.trailers.as_ref());
                 return Poll::Ready(Ok(()));
             }
-            self.full = self.pipeline.is_full(cx.waker());
-            if self.full {
+            if self.is_held_up(cx) {
                 // A client that is gone is found out when it is sent something.
                 let _ = relay.sender.poll_flush(relay.sink, cx);
                 return Poll::Pending;
+            }
+            if self.over {
+                match self.pipeline.poll_end(cx.waker(), &mut self.trailers, &mut self.bytes) {
+                    Poll::Ready(Ok(())) => self.ended = true,
+                    Poll::Ready(Err(kind)) => return Poll::Ready(Err(RelayFault::Source(kind))),
+                    Poll::Pending => {
+                        self.full = true;
+                        let _ = relay.sender.poll_flush(relay.sink, cx);
+                        return Poll::Pending;
+                    }
+                }
+                continue;
             }
             let changed = match relay.receiver.poll_content(relay.source, cx) {
                 Poll::Ready(Ok(Content::Piece)) => {
@@ -97,9 +112,9 @@ impl Rewriting {
                     pushed
                 }
                 Poll::Ready(Ok(Content::End)) => {
-                    self.ended = true;
+                    self.over = true;
                     self.trailers = relay.receiver.trailers().cloned();
-                    self.pipeline.end(&mut self.trailers, &mut self.bytes)
+                    Ok(())
                 }
                 Poll::Ready(Err(kind)) => return Poll::Ready(Err(RelayFault::Source(kind))),
                 Poll::Pending if std::mem::take(&mut self.begun) => {
@@ -118,6 +133,14 @@ impl Rewriting {
                 return Poll::Ready(Err(RelayFault::Source(kind)));
             }
         }
+    }
+
+    /// Whether something that content goes through can take nothing more for now.
+    fn is_held_up(&mut self, cx: &Context<'_>) -> bool {
+        let before = std::mem::replace(&mut self.full, self.pipeline.is_full(cx.waker()));
+        // What has come out meanwhile is not to wait for what comes in.
+        self.begun |= before && !self.full;
+        self.full
     }
 
     /// Sends what has come out.

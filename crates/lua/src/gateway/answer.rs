@@ -2,7 +2,7 @@
 
 use sluice_message::Fields;
 
-use super::fields::{self, Others, Wrong};
+use super::fields::{self, Wrong};
 use super::missing::nothing_there;
 use crate::frame::{Frame, Kind, Reply, native};
 
@@ -37,7 +37,7 @@ fn made(frame: &Frame<'_>) -> Result<sluice_filter::Reply, Reply> {
             let all = frame.absolute(-1);
             match frame.kind(all) {
                 Kind::Nil => {}
-                Kind::Table => add_all(frame, &mut fields, all)?,
+                Kind::Table => fields::write_all(frame, &mut fields, (all, "respond"))?,
                 _ => return Err(frame.raise("respond: headers are a table")),
             }
             frame.push_field(1, b"status");
@@ -70,19 +70,4 @@ fn status_at(frame: &Frame<'_>, index: i32) -> Result<u16, Reply> {
     let status = frame.integer(index).and_then(|status| u16::try_from(status).ok());
     let status = status.filter(|status| (200..=599).contains(status));
     status.ok_or_else(|| frame.raise("respond: a status is a number from 200 to 599"))
-}
-
-fn add_all(frame: &Frame<'_>, fields: &mut Fields, table: i32) -> Result<(), Reply> {
-    frame.push_nil();
-    while frame.next(table) {
-        if frame.kind(-2) != Kind::String {
-            return Err(frame.raise("respond: the names of headers are texts"));
-        }
-        let value = frame.absolute(-1);
-        let name = frame.bytes(value - 1).unwrap_or_default();
-        fields::write(frame, fields, name, value, Others::Stay)
-            .map_err(|wrong| wrong.raise(frame, name))?;
-        frame.pop();
-    }
-    Ok(())
 }

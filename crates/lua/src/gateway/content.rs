@@ -1,15 +1,17 @@
 //! Content that a script changes while it passes, and the end of an exchange.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use sluice_filter::{Broken, DoneContext, Transform};
 use sluice_message::{FaultKind, Fields};
 use sluice_meter::FilterMeter;
 
-use super::station::Station;
-use super::turn::{Turn, Waits};
+use super::station::{Run, Station};
+use super::turn::Turn;
 use crate::frame::{Frame, Kind};
 use crate::lease::Exchange;
 use crate::settings::Level;
@@ -67,6 +69,16 @@ pub(crate) struct Rewriting {
     /// The function, in the registry.
     function: i32,
     failure: Failure,
+    /// The piece that the function waits with.
+    held: Option<(Run, Vec<u8>)>,
+    /// What comes after that.
+    queue: VecDeque<(Vec<u8>, Place)>,
+    /// What has come out of it meanwhile.
+    out: Vec<u8>,
+    /// Whether the function was told of the end.
+    told: bool,
+    /// It has failed.
+    broken: bool,
 }
 
 impl fmt::Debug for Rewriting {
@@ -76,35 +88,34 @@ impl fmt::Debug for Rewriting {
 }
 
 impl Rewriting {
-    /// Of what a script has returned for a message: nothing, or a function for its content.
+    /// Of what a function has returned for a message: nothing, or a function for its content.
     pub(crate) fn of(
-        station: Rc<Station>,
-        turn: Turn,
+        station: &Rc<Station>,
+        run: &Run,
         failure: Failure,
     ) -> Option<Box<dyn Transform>> {
-        station.host.exchange.answer.take();
-        station.host.exchange.wish.take();
-        let run = match turn {
-            Turn::Returned(run) => run,
-            Turn::Failed(said) => {
-                failure.complain(&said);
-                return Some(Box::new(failure));
-            }
-            Turn::Waits(_) => return Some(Box::new(failure)),
-        };
         let function = vm::with_stack(&station.host, run.thread, |frame| {
-            let last = frame.count();
-            let is_function = last > 0 && frame.kind(1) == Kind::Function;
+            let is_function = frame.count() > 0 && frame.kind(1) == Kind::Function;
             is_function.then(|| {
                 frame.push_copy(1);
                 frame.keep()
             })
         });
-        station.give_back(run);
-        Some(Box::new(Self { station, function: function?, failure }))
+        let this = Self {
+            station: Rc::clone(station),
+            function: function?,
+            failure,
+            held: None,
+            queue: VecDeque::new(),
+            out: Vec::new(),
+            told: false,
+            broken: false,
+        };
+        Some(Box::new(this))
     }
 
-    fn call(&self, piece: &[u8], place: Place, out: &mut Vec<u8>) -> Result<(), Broken> {
+    /// Gives a piece to the function.
+    fn call(&mut self, piece: &[u8], place: Place) {
         let host = &*self.station.host;
         let run = self.station.take();
         vm::with_stack(host, run.thread, |frame| {
@@ -112,22 +123,59 @@ impl Rewriting {
             frame.push_bytes(piece);
             frame.push_truth(place == Place::Last);
         });
-        match self.station.step(run, 2, Waits::Cannot) {
+        let turn = self.station.step(run, 2);
+        self.settle(turn, piece);
+    }
+
+    /// What the function has made of a piece, if it does not wait.
+    fn settle(&mut self, turn: Turn, piece: &[u8]) {
+        let lease = &self.station.host.exchange;
+        lease.answer.take();
+        lease.wish.take();
+        match turn {
             Turn::Returned(run) => {
-                let good = vm::with_stack(host, run.thread, |frame| take(frame, piece, out));
+                let out = &mut self.out;
+                let take = |frame: &Frame<'_>| take(frame, piece, out);
+                let good = vm::with_stack(&self.station.host, run.thread, take);
                 self.station.give_back(run);
                 if !good {
-                    self.failure.complain("a function for content returns a text or nothing");
-                    return Err(Broken);
+                    self.fail("a function for content returns a text or nothing");
                 }
-                Ok(())
             }
-            Turn::Failed(said) => {
-                self.failure.complain(&said);
-                Err(Broken)
-            }
-            Turn::Waits(_) => Err(Broken),
+            Turn::Failed(said) => self.fail(&said),
+            Turn::Waits(run) => self.held = Some((run, piece.to_vec())),
         }
+    }
+
+    #[cold]
+    fn fail(&mut self, said: &str) {
+        self.failure.complain(said);
+        self.broken = true;
+        self.queue.clear();
+    }
+
+    /// Goes on as far as it goes; whether there is nothing left to wait for.
+    fn drive(&mut self, waker: &Waker) -> bool {
+        loop {
+            if let Some((run, piece)) = self.held.take() {
+                let Poll::Ready(values) = run.desk.poll(&Context::from_waker(waker)) else {
+                    self.held = Some((run, piece));
+                    return false;
+                };
+                let turn = self.station.step(run, values);
+                self.settle(turn, &piece);
+            } else if let Some((piece, place)) = self.queue.pop_front() {
+                self.call(&piece, place);
+            } else {
+                return true;
+            }
+        }
+    }
+
+    /// Hands over what has come out.
+    fn give(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        out.append(&mut self.out);
+        if self.broken { Err(Broken) } else { Ok(()) }
     }
 }
 
@@ -143,11 +191,35 @@ fn take(frame: &Frame<'_>, piece: &[u8], out: &mut Vec<u8>) -> bool {
 
 impl Transform for Rewriting {
     fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
-        self.call(piece, Place::Within, out)
+        if self.held.is_some() {
+            self.queue.push_back((piece.to_vec(), Place::Within));
+        } else if !self.broken {
+            self.call(piece, Place::Within);
+        }
+        self.give(out)
+    }
+
+    fn is_full(&mut self, waker: &Waker) -> bool {
+        !self.drive(waker)
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.out);
+    }
+
+    fn can_end(&mut self, waker: &Waker) -> bool {
+        if !self.drive(waker) {
+            return false;
+        }
+        if !self.told && !self.broken {
+            self.told = true;
+            self.call(b"", Place::Last);
+        }
+        self.drive(waker)
     }
 
     fn end(&mut self, _: &mut Option<Fields>, out: &mut Vec<u8>) -> Result<(), Broken> {
-        self.call(b"", Place::Last, out)
+        self.give(out)
     }
 
     fn fault(&self) -> FaultKind {
@@ -159,6 +231,13 @@ impl Drop for Rewriting {
     fn drop(&mut self) {
         let host = &*self.station.host;
         vm::with_stack(host, host.main.get(), |frame| frame.forget(self.function));
+        // The message is over: whatever the function waits for it goes on without.
+        if let Some((run, _)) = self.held.take() {
+            host.bereave(run.id);
+            if let Some(values) = run.desk.take() {
+                host.make_ready(run.id, values);
+            }
+        }
     }
 }
 
@@ -179,7 +258,7 @@ impl Station {
                 frame.set_field(b"upstream_ms");
             }
         });
-        match self.advance(Exchange::Done(done), run, 2, Waits::Can) {
+        match self.advance(Exchange::Done(done), run, 2) {
             Turn::Returned(run) => {
                 self.give_back(run);
             }

@@ -51,6 +51,12 @@ const TOKEN: u128 = {
     bits
 };
 
+/// Whether this can be a host with its port, as far as that is of interest here (RFC 9110, 7.2).
+pub(crate) fn is_host(text: &[u8]) -> bool {
+    let legal = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(byte);
+    !text.is_empty() && text.iter().all(legal)
+}
+
 /// A value without what surrounds it; `None` if it holds what would end its line (RFC 9110, 5.5).
 pub(crate) fn value(text: &[u8]) -> Option<&[u8]> {
     let bad = |byte: &u8| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f;
@@ -96,6 +102,26 @@ pub(crate) fn write(
         let pushed = push(fields, name, frame.bytes(-1));
         frame.pop();
         pushed?;
+    }
+    Ok(())
+}
+
+/// Writes a table of names and values for a function of this name.
+pub(crate) fn write_all(
+    frame: &Frame<'_>,
+    fields: &mut Fields,
+    (table, function): (i32, &str),
+) -> Result<(), Reply> {
+    frame.push_nil();
+    while frame.next(table) {
+        if frame.kind(-2) != Kind::String {
+            return Err(frame.raise(&format!("{function}: the names of headers are texts")));
+        }
+        let value = frame.absolute(-1);
+        let name = frame.bytes(value - 1).unwrap_or_default();
+        write(frame, fields, name, value, Others::Stay)
+            .map_err(|wrong| wrong.raise(frame, name))?;
+        frame.pop();
     }
     Ok(())
 }

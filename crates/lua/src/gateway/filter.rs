@@ -5,16 +5,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sluice_filter::{
-    DoneContext, Filter, Gateway, Level, Phases, Reply, RequestContext, ResponseContext,
-    ResponseVerdict, Transform, Verdict,
+    DoneContext, Filter, Gateway, Level, Notes, Owner, Phases, Reply, RequestContext,
+    ResponseContext, ResponseVerdict, Transform, Verdict,
 };
 use sluice_meter::FilterMeter;
 
 use super::content::{Failure, Rewriting};
 use super::program::Program;
-use super::station::{Function, Station};
-use super::turn::{Outcome, Turn, Waits};
-use crate::lease::{Exchange, Wish};
+use super::station::{Function, Run, Station};
+use super::turn::{Outcome, Phase, ToClient, ToOrigin, Turn};
+use crate::lease::Wish;
 
 /// What becomes of a request whose script fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,12 @@ pub(crate) struct Scripted {
     on_error: OnError,
     /// Absent for what answers a route, which is counted by its answers.
     meter: Option<Arc<FilterMeter>>,
+    /// Whose notes are functions for the content of the request and of the answer.
+    content: [Owner; 2],
 }
+
+/// What a function for content is kept as until content is there.
+type Left = Option<Box<dyn Transform>>;
 
 impl fmt::Debug for Scripted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,6 +56,10 @@ impl fmt::Debug for Scripted {
 impl Scripted {
     /// What its meter tells apart.
     pub(crate) const OUTCOMES: &'static [&'static str] = &["ran", "answered", "rerouted", "failed"];
+
+    fn new(program: Arc<Program>, on_error: OnError, meter: Option<Arc<FilterMeter>>) -> Self {
+        Self { program, on_error, meter, content: [Owner::new(), Owner::new()] }
+    }
 
     fn count(&self, gateway: &dyn Gateway, outcome: usize) {
         if let Some(meter) = &self.meter {
@@ -87,16 +96,24 @@ impl Scripted {
         }
     }
 
+    fn refuse_answer(&self) -> ResponseVerdict {
+        match self.on_error {
+            OnError::Refuse(status) => {
+                ResponseVerdict::Replace(Box::new(Reply::refusal(status, FAILED_WORD)))
+            }
+            OnError::Pass => ResponseVerdict::Continue,
+        }
+    }
+
     /// Runs a function about a request.
     #[inline]
     fn run(self: &Arc<Self>, function: Function, context: &mut RequestContext<'_>) -> Verdict {
         let Some(station) = self.station(context.gateway) else { return self.refuse() };
         let Some(place) = station.functions.of(function) else { return Verdict::Continue };
         let arguments = [station.request];
-        let turn = station.begin(Exchange::Request(context), place, &arguments, Waits::Can);
+        let turn = station.begin(ToOrigin::lend(context), place, &arguments);
         if let Turn::Returned(run) = turn {
-            station.give_back(run);
-            return self.conclude(&station, function, context);
+            return self.conclude(&station, (function, run), context);
         }
         self.follow(station, function, turn, context)
     }
@@ -113,23 +130,28 @@ impl Scripted {
         let this = Arc::clone(self);
         let of = Rc::clone(&station);
         let conclude = move |outcome: Outcome, context: &mut RequestContext<'_>| match outcome {
-            Outcome::Returned => this.conclude(&of, function, context),
+            Outcome::Returned(run) => this.conclude(&of, (function, run), context),
             Outcome::Failed(said) => {
                 this.complain(context.gateway, &said);
                 this.refuse()
             }
         };
-        station.follow(turn, context, Box::new(conclude))
+        station.follow::<ToOrigin>(turn, context, Box::new(conclude))
     }
 
     /// A function about a request has returned: what it said.
     #[inline]
     fn conclude(
-        &self,
-        station: &Station,
-        function: Function,
-        context: &RequestContext<'_>,
+        self: &Arc<Self>,
+        station: &Rc<Station>,
+        (function, run): (Function, Run),
+        context: &mut RequestContext<'_>,
     ) -> Verdict {
+        if function == Function::RequestBody {
+            let made = self.rewriting(station, &run, context.gateway);
+            leave(context.notes, self.content[0], made);
+        }
+        station.give_back(run);
         let lease = &station.host.exchange;
         let (answer, wish) = (lease.answer.take(), lease.wish.take());
         match (answer, wish) {
@@ -149,10 +171,84 @@ impl Scripted {
                 self.refuse()
             }
             (None, _) => {
+                let more = function == Function::RequestHead
+                    && station.functions.of(Function::RequestBody).is_some();
+                if more && context.request.has_content() {
+                    return self.run(Function::RequestBody, context);
+                }
                 self.count(context.gateway, RAN);
                 Verdict::Continue
             }
         }
+    }
+
+    /// Runs a function about an answer.
+    #[inline]
+    fn run_on_answer(
+        self: &Arc<Self>,
+        function: Function,
+        context: &mut ResponseContext<'_>,
+    ) -> ResponseVerdict {
+        let Some(station) = self.station(context.gateway) else { return self.refuse_answer() };
+        let Some(place) = station.functions.of(function) else {
+            return ResponseVerdict::Continue;
+        };
+        let arguments = [station.request, station.response];
+        let turn = station.begin(ToClient::lend(context), place, &arguments);
+        if let Turn::Returned(run) = turn {
+            return self.conclude_on_answer(&station, (function, run), context);
+        }
+        let this = Arc::clone(self);
+        let of = Rc::clone(&station);
+        let conclude = move |outcome: Outcome, context: &mut ResponseContext<'_>| match outcome {
+            Outcome::Returned(run) => this.conclude_on_answer(&of, (function, run), context),
+            Outcome::Failed(said) => {
+                this.complain(context.gateway, &said);
+                this.refuse_answer()
+            }
+        };
+        station.follow::<ToClient>(turn, context, Box::new(conclude))
+    }
+
+    /// A function about an answer has returned.
+    #[inline]
+    fn conclude_on_answer(
+        self: &Arc<Self>,
+        station: &Rc<Station>,
+        (function, run): (Function, Run),
+        context: &mut ResponseContext<'_>,
+    ) -> ResponseVerdict {
+        if function == Function::ResponseBody {
+            let made = self.rewriting(station, &run, context.gateway);
+            leave(context.notes, self.content[1], made);
+        }
+        station.give_back(run);
+        let lease = &station.host.exchange;
+        lease.wish.take();
+        if let Some(reply) = lease.answer.take() {
+            self.count(context.gateway, ANSWERED);
+            return ResponseVerdict::Replace(reply);
+        }
+        let more = function == Function::ResponseHead
+            && station.functions.of(Function::ResponseBody).is_some();
+        if more {
+            return self.run_on_answer(Function::ResponseBody, context);
+        }
+        self.count(context.gateway, RAN);
+        ResponseVerdict::Continue
+    }
+
+    /// What content goes through, if a run has returned a function for it.
+    fn rewriting(&self, station: &Rc<Station>, run: &Run, gateway: &dyn Gateway) -> Left {
+        let failure = Failure { worker: gateway.worker(), ..self.failed() };
+        Rewriting::of(station, run, failure)
+    }
+}
+
+/// Keeps what content goes through until it is asked for; what was there before is gone.
+fn leave(notes: &mut Notes, owner: Owner, made: Left) {
+    if made.is_some() || notes.left::<Left>(owner).is_some() {
+        notes.leave(owner, Box::new(made));
     }
 }
 
@@ -173,7 +269,7 @@ impl LuaFilter {
         on_error: OnError,
         meter: Arc<FilterMeter>,
     ) -> Result<Self, String> {
-        let filter = Self(Arc::new(Scripted { program, on_error, meter: Some(meter) }));
+        let filter = Self(Arc::new(Scripted::new(program, on_error, Some(meter))));
         if filter.phases() == Phases::NONE {
             return Err("it has none of the functions request_head, request_body, response_head, \
                         response_body and done"
@@ -185,11 +281,12 @@ impl LuaFilter {
 
 impl Filter for LuaFilter {
     fn phases(&self) -> Phases {
+        // What asks for a function for content may wait, so it is called when the head is there.
         let rows = [
             (Function::RequestHead, Phases::REQUEST_HEAD),
-            (Function::RequestBody, Phases::REQUEST_BODY),
+            (Function::RequestBody, Phases::REQUEST_HEAD | Phases::REQUEST_BODY),
             (Function::ResponseHead, Phases::RESPONSE_HEAD),
-            (Function::ResponseBody, Phases::RESPONSE_BODY),
+            (Function::ResponseBody, Phases::RESPONSE_HEAD | Phases::RESPONSE_BODY),
             (Function::Done, Phases::DONE),
         ];
         let has = rows.into_iter().filter(|(function, _)| self.0.program.has(*function));
@@ -197,65 +294,29 @@ impl Filter for LuaFilter {
     }
 
     fn on_request_head(&self, context: &mut RequestContext<'_>) -> Verdict {
-        self.0.run(Function::RequestHead, context)
+        if self.0.program.has(Function::RequestHead) {
+            return self.0.run(Function::RequestHead, context);
+        }
+        match context.request.has_content() {
+            true => self.0.run(Function::RequestBody, context),
+            false => Verdict::Continue,
+        }
     }
 
     fn request_body(&self, context: &mut RequestContext<'_>) -> Option<Box<dyn Transform>> {
-        let this = &self.0;
-        let worker = context.gateway.worker();
-        let Some(station) = this.station(context.gateway) else {
-            return Some(Box::new(this.failed()));
-        };
-        let place = station.functions.of(Function::RequestBody)?;
-        let arguments = [station.request];
-        let turn = station.begin(Exchange::Request(context), place, &arguments, Waits::Cannot);
-        Rewriting::of(station, turn, Failure { worker, ..this.failed() })
+        context.notes.left::<Left>(self.0.content[0])?.take()
     }
 
     fn on_response_head(&self, context: &mut ResponseContext<'_>) -> ResponseVerdict {
-        let this = &self.0;
-        let refuse = || match this.on_error {
-            OnError::Refuse(status) => {
-                ResponseVerdict::Replace(Box::new(Reply::refusal(status, FAILED_WORD)))
-            }
-            OnError::Pass => ResponseVerdict::Continue,
+        let first = match self.0.program.has(Function::ResponseHead) {
+            true => Function::ResponseHead,
+            false => Function::ResponseBody,
         };
-        let Some(station) = this.station(context.gateway) else { return refuse() };
-        let Some(place) = station.functions.of(Function::ResponseHead) else {
-            return ResponseVerdict::Continue;
-        };
-        let arguments = [station.request, station.response];
-        let turn = station.begin(Exchange::Response(context), place, &arguments, Waits::Cannot);
-        match turn {
-            Turn::Returned(run) => station.give_back(run),
-            Turn::Failed(said) => {
-                this.complain(context.gateway, &said);
-                return refuse();
-            }
-            Turn::Waits(_) => return refuse(),
-        }
-        match station.host.exchange.answer.take() {
-            Some(reply) => {
-                this.count(context.gateway, ANSWERED);
-                ResponseVerdict::Replace(reply)
-            }
-            None => {
-                this.count(context.gateway, RAN);
-                ResponseVerdict::Continue
-            }
-        }
+        self.0.run_on_answer(first, context)
     }
 
     fn response_body(&self, context: &mut ResponseContext<'_>) -> Option<Box<dyn Transform>> {
-        let this = &self.0;
-        let worker = context.gateway.worker();
-        let Some(station) = this.station(context.gateway) else {
-            return Some(Box::new(this.failed()));
-        };
-        let place = station.functions.of(Function::ResponseBody)?;
-        let arguments = [station.request, station.response];
-        let turn = station.begin(Exchange::Response(context), place, &arguments, Waits::Cannot);
-        Rewriting::of(station, turn, Failure { worker, ..this.failed() })
+        context.notes.left::<Left>(self.0.content[1])?.take()
     }
 
     fn on_done(&self, done: &DoneContext<'_>) {
@@ -283,7 +344,7 @@ impl LuaAction {
             return Err("it has no function answer".to_owned());
         }
         let on_error = OnError::Refuse(500);
-        Ok(Self(Arc::new(Scripted { program, on_error, meter: None })))
+        Ok(Self(Arc::new(Scripted::new(program, on_error, None))))
     }
 }
 

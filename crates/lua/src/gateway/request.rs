@@ -194,7 +194,7 @@ fn set(frame: &Frame<'_>) -> Reply {
                 request.set_target(&target).err().map(explain)
             }
             b"target" => request.set_target(value).err().map(explain),
-            b"host" if is_host(value) => request.set_authority(value).err().map(|_| SPACE),
+            b"host" if fields::is_host(value) => request.set_authority(value).err().map(|_| SPACE),
             b"host" => Some("this is no host"),
             b"user" => {
                 context.notes.set_user(value);
@@ -220,11 +220,6 @@ const fn explain(problem: TargetProblem) -> &'static str {
         TargetProblem::Path(_) => "this is no path",
         TargetProblem::Space => SPACE,
     }
-}
-
-fn is_host(text: &[u8]) -> bool {
-    let legal = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(byte);
-    !text.is_empty() && text.iter().all(legal)
 }
 
 /// `header(name)`: its first value, or nil.
@@ -257,7 +252,7 @@ fn write(frame: &Frame<'_>, others: Others) -> Reply {
     let Some(name) = name(frame, 2) else { return no_name(frame) };
     change(frame, |context| {
         if FieldId::of(name) == FieldId::Host {
-            let host = frame.bytes(3).filter(|host| is_host(host));
+            let host = frame.bytes(3).filter(|host| fields::is_host(host));
             let set = host.map(|host| context.request.set_authority(host));
             return match set {
                 Some(Ok(())) => Ok(()),

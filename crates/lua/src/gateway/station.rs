@@ -9,7 +9,7 @@ use mlua_sys::{lua_CFunction, lua_State};
 use sluice_net::spawn;
 
 use super::script::Script;
-use super::{answer, request, response};
+use super::{answer, fetch, request, response};
 use crate::frame::{Frame, Kind};
 use crate::host::{Desk, Host, Id};
 use crate::modules::{install, push_functions};
@@ -127,12 +127,13 @@ impl Station {
 }
 
 /// Functions for the chunk that prepares a state.
-const NATIVE: [(&str, lua_CFunction); 5] = [
+const NATIVE: [(&str, lua_CFunction); 6] = [
     ("request_get", request::native_get),
     ("request_set", request::native_set),
     ("response_get", response::native_get),
     ("response_set", response::native_set),
     ("respond", answer::native_respond),
+    ("fetch", fetch::native_fetch),
 ];
 
 /// Gives the script what it finds beside the modules; where the two objects are kept.

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 
 use mlua_sys::LUA_YIELD;
-use sluice_filter::{RequestContext, Resume, Verdict};
+use sluice_filter::{Local, RequestContext, ResponseContext, ResponseVerdict, Verdict};
 
 use super::request::push_body;
 use super::station::{Run, Station};
@@ -23,22 +23,87 @@ pub(crate) enum Turn {
     Failed(String),
 }
 
-/// Who is asked when a run is over.
-pub(crate) type Conclude = Box<dyn FnOnce(Outcome, &mut RequestContext<'_>) -> Verdict>;
-
-/// How a run about a request ended.
-pub(crate) enum Outcome {
-    /// Its function returned.
-    Returned,
-    /// It failed, with this message.
-    Failed(String),
+/// A phase of an exchange in which functions can wait.
+pub(crate) trait Phase: 'static {
+    /// What its functions are called with.
+    type Context<'a>;
+    /// What comes of it.
+    type Verdict;
+    /// What runs may ask of it.
+    fn lend<'x, 'a: 'x>(context: &'x mut Self::Context<'a>) -> Exchange<'x, 'a>;
+    /// Content that was waited for, if this is a phase in which that is possible.
+    fn content<'x>(context: &'x Self::Context<'_>) -> &'x [u8];
+    /// Waits until so much content is there.
+    fn gather(wanted: usize, resume: Resume<Self>) -> Self::Verdict;
+    /// Waits for this.
+    fn wait(waiting: Local<Resume<Self>>) -> Self::Verdict;
 }
 
-/// Whether a phase can wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waits {
-    Can,
-    Cannot,
+/// What a phase goes on with after a wait.
+pub(crate) type Resume<P> =
+    Box<dyn FnOnce(&mut <P as Phase>::Context<'_>) -> <P as Phase>::Verdict>;
+
+/// Who is asked when a run is over.
+pub(crate) type Conclude<P> =
+    Box<dyn FnOnce(Outcome, &mut <P as Phase>::Context<'_>) -> <P as Phase>::Verdict>;
+
+/// A request is on its way.
+pub(crate) struct ToOrigin;
+
+/// An answer is on its way.
+pub(crate) struct ToClient;
+
+impl Phase for ToOrigin {
+    type Context<'a> = RequestContext<'a>;
+    type Verdict = Verdict;
+
+    #[inline]
+    fn lend<'x, 'a: 'x>(context: &'x mut RequestContext<'a>) -> Exchange<'x, 'a> {
+        Exchange::Request(context)
+    }
+
+    fn content<'x>(context: &'x RequestContext<'_>) -> &'x [u8] {
+        context.content.bytes
+    }
+
+    fn gather(wanted: usize, resume: Resume<Self>) -> Verdict {
+        Verdict::Gather(wanted, resume)
+    }
+
+    fn wait(waiting: Local<Resume<Self>>) -> Verdict {
+        Verdict::Wait(waiting)
+    }
+}
+
+impl Phase for ToClient {
+    type Context<'a> = ResponseContext<'a>;
+    type Verdict = ResponseVerdict;
+
+    #[inline]
+    fn lend<'x, 'a: 'x>(context: &'x mut ResponseContext<'a>) -> Exchange<'x, 'a> {
+        Exchange::Response(context)
+    }
+
+    /// The request is gone: its content is no wish that could be had here.
+    fn content<'x>(_: &'x ResponseContext<'_>) -> &'x [u8] {
+        b""
+    }
+
+    fn gather(_: usize, resume: Resume<Self>) -> ResponseVerdict {
+        Self::wait(Box::pin(std::future::ready(resume)))
+    }
+
+    fn wait(waiting: Local<Resume<Self>>) -> ResponseVerdict {
+        ResponseVerdict::Wait(Box::new(waiting))
+    }
+}
+
+/// How a run of a phase ended.
+pub(crate) enum Outcome {
+    /// Its function returned. What it returned is on the stack of the run, which is to be given back.
+    Returned(Run),
+    /// It failed, with this message.
+    Failed(String),
 }
 
 impl Station {
@@ -49,7 +114,6 @@ impl Station {
         exchange: Exchange<'_, '_>,
         function: i32,
         arguments: &[i32],
-        waits: Waits,
     ) -> Turn {
         let run = self.take();
         vm::with_stack(&self.host, run.thread, |frame| {
@@ -59,29 +123,22 @@ impl Station {
             }
         });
         let values = i32::try_from(arguments.len()).unwrap_or(0);
-        self.advance(exchange, run, values, waits)
+        self.advance(exchange, run, values)
     }
 
     /// Goes on with so many values on the stack of the coroutine.
     #[inline]
-    pub(crate) fn advance(
-        &self,
-        exchange: Exchange<'_, '_>,
-        run: Run,
-        values: i32,
-        waits: Waits,
-    ) -> Turn {
+    pub(crate) fn advance(&self, exchange: Exchange<'_, '_>, run: Run, values: i32) -> Turn {
         let host = &*self.host;
-        host.exchange.lend(exchange, || self.step(run, values, waits))
+        host.exchange.lend(exchange, || self.step(run, values))
     }
 
     /// The same without an exchange.
     #[inline]
-    pub(crate) fn step(&self, run: Run, values: i32, waits: Waits) -> Turn {
+    pub(crate) fn step(&self, run: Run, values: i32) -> Turn {
         let host = &*self.host;
         host.set_status(run.id, Status::Run);
-        let id = (waits == Waits::Can).then_some(run.id);
-        let turn = match vm::step(host, id, run.thread, values) {
+        let turn = match vm::step(host, Some(run.id), run.thread, values) {
             0 => Turn::Returned(run),
             LUA_YIELD if host.status(run.id) != Some(Status::Run) => Turn::Waits(run),
             LUA_YIELD => self.fail(&run, Some(vm::STRAY)),
@@ -104,39 +161,36 @@ impl Station {
         Turn::Failed(said)
     }
 
-    /// What a turn about a request means: the end of the run, or a wait after which it goes on.
+    /// What a turn means: the end of the run, or a wait after which it goes on.
     #[inline]
-    pub(crate) fn follow(
+    pub(crate) fn follow<P: Phase>(
         self: Rc<Self>,
         turn: Turn,
-        context: &mut RequestContext<'_>,
-        conclude: Conclude,
-    ) -> Verdict {
+        context: &mut P::Context<'_>,
+        conclude: Conclude<P>,
+    ) -> P::Verdict {
         match turn {
-            Turn::Returned(run) => {
-                self.give_back(run);
-                conclude(Outcome::Returned, context)
-            }
+            Turn::Returned(run) => conclude(Outcome::Returned(run), context),
             Turn::Failed(said) => conclude(Outcome::Failed(said), context),
-            Turn::Waits(run) => self.wait(run, conclude),
+            Turn::Waits(run) => self.wait::<P>(run, conclude),
         }
     }
 
     #[cold]
-    fn wait(self: Rc<Self>, run: Run, conclude: Conclude) -> Verdict {
+    fn wait<P: Phase>(self: Rc<Self>, run: Run, conclude: Conclude<P>) -> P::Verdict {
         let wish = self.host.exchange.wish.take();
         let of_content = matches!(wish, Wish::Content(_));
         let waits_for = if of_content { For::Content } else { For::Others };
         let pending = Pending { station: self, run: Some(run), waits_for };
         if let Wish::Content(wanted) = wish {
-            return Verdict::Gather(wanted, pending.with_content(wanted - 1, conclude));
+            return P::gather(wanted, pending.with_content::<P>(wanted - 1, conclude));
         }
-        Verdict::Wait(Box::pin(async move {
+        P::wait(Box::pin(async move {
             let values = match &pending.run {
                 Some(run) => poll_fn(|cx| run.desk.poll(cx)).await,
                 None => 0,
             };
-            pending.with_values(values, conclude)
+            pending.with_values::<P>(values, conclude)
         }))
     }
 }
@@ -158,27 +212,36 @@ enum For {
 }
 
 impl Pending {
-    fn with_values(mut self, values: i32, conclude: Conclude) -> Resume {
+    fn with_values<P: Phase>(mut self, values: i32, conclude: Conclude<P>) -> Resume<P> {
         Box::new(move |context| {
             let station = Rc::clone(&self.station);
-            let Some(run) = self.run.take() else { return Verdict::Continue };
-            let turn = station.advance(Exchange::Request(context), run, values, Waits::Can);
-            station.follow(turn, context, conclude)
+            let turn = match self.run.take() {
+                Some(run) => station.advance(P::lend(context), run, values),
+                None => Turn::Failed(GONE.to_owned()),
+            };
+            station.follow::<P>(turn, context, conclude)
         })
     }
 
-    fn with_content(mut self, most: usize, conclude: Conclude) -> Resume {
+    fn with_content<P: Phase>(mut self, most: usize, conclude: Conclude<P>) -> Resume<P> {
         Box::new(move |context| {
             let station = Rc::clone(&self.station);
-            let Some(run) = self.run.take() else { return Verdict::Continue };
-            let bytes = context.content.bytes;
-            let push = |frame: &Frame<'_>| push_body(frame, bytes, most);
-            let values = vm::with_stack(&station.host, run.thread, push);
-            let turn = station.advance(Exchange::Request(context), run, values, Waits::Can);
-            station.follow(turn, context, conclude)
+            let turn = match self.run.take() {
+                Some(run) => {
+                    let bytes = P::content(context);
+                    let push = |frame: &Frame<'_>| push_body(frame, bytes, most);
+                    let values = vm::with_stack(&station.host, run.thread, push);
+                    station.advance(P::lend(context), run, values)
+                }
+                None => Turn::Failed(GONE.to_owned()),
+            };
+            station.follow::<P>(turn, context, conclude)
         })
     }
 }
+
+/// Never said: a run is taken out of its wait once.
+const GONE: &str = "the run is gone";
 
 impl Drop for Pending {
     fn drop(&mut self) {

@@ -9,6 +9,7 @@ request, response = native.request, native.response
 setmetatable(request, { __index = native.request_get, __newindex = native.request_set, __metatable = "request" })
 setmetatable(response, { __index = native.response_get, __newindex = native.response_set, __metatable = "response" })
 respond = native.respond
+fetch = native.fetch
 
 log = setmetatable({
   debug = logger.debug,

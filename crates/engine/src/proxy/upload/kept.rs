@@ -1,6 +1,6 @@
 //! Content that is kept while it goes up, so that it can be sent again.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker, ready};
 
 use sluice_conn::{Content, Relay, RelayFault};
 use sluice_message::{FaultKind, Fields};
@@ -17,8 +17,12 @@ pub(super) struct Kept {
     again: usize,
     /// How much of it the present try has sent.
     sent: usize,
-    /// All has come.
+    /// All has come in.
+    over: bool,
+    /// All of it is kept, changed if it is to be.
     ended: bool,
+    /// Whether what changes it can take nothing more for now.
+    full: bool,
     /// Changes what comes.
     pipeline: Option<Guarded>,
     /// What follows the content, once that has ended and was changed.
@@ -43,7 +47,9 @@ impl Kept {
             most,
             again,
             sent: 0,
+            over: false,
             ended: false,
+            full: false,
             pipeline: None,
             trailers: None,
             outgrown: false,
@@ -54,7 +60,7 @@ impl Kept {
     pub(super) fn of_gathered(gathered: ReadAhead) -> Self {
         let ReadAhead { bytes, ended } = gathered;
         let length = bytes.len();
-        Self { ended, bytes, ..Self::new(length, length) }
+        Self { over: ended, ended, bytes, ..Self::new(length, length) }
     }
 
     /// Keeps nothing for longer than it takes to send it, changed by this.
@@ -62,10 +68,15 @@ impl Kept {
     /// # Errors
     /// What is wrong with the content.
     pub(super) fn through(self, mut pipeline: Guarded) -> Result<Self, FaultKind> {
-        let mut kept = Self { ended: self.ended, ..Self::new(0, 0) };
+        let mut kept = Self { over: self.over, ..Self::new(0, 0) };
         pipeline.push(&self.bytes, &mut kept.bytes)?;
-        if self.ended {
-            pipeline.end(&mut kept.trailers, &mut kept.bytes)?;
+        if self.over {
+            // If it cannot end yet, it is asked again when the content goes up.
+            let ended = pipeline.poll_end(Waker::noop(), &mut kept.trailers, &mut kept.bytes);
+            if let Poll::Ready(ended) = ended {
+                ended?;
+                kept.ended = true;
+            }
         }
         kept.allow_again(kept.bytes.len());
         kept.pipeline = Some(pipeline);
@@ -127,6 +138,12 @@ impl Kept {
                 relay.sender.finish(trailers);
                 return Passed::Moved(Poll::Ready(Ok(())));
             }
+            match self.poll_pipeline(cx) {
+                Poll::Ready(Ok(Held::Goes)) => {}
+                Poll::Ready(Ok(Held::Gave)) => continue,
+                Poll::Ready(Err(kind)) => return failed(RelayFault::Source(kind)),
+                Poll::Pending => return wait(cx, relay),
+            }
             match relay.receiver.poll_content(relay.source, cx) {
                 Poll::Ready(Ok(Content::Piece)) => {
                     let piece = relay.receiver.piece();
@@ -152,24 +169,54 @@ impl Kept {
                     relay.receiver.advance(taken);
                 }
                 Poll::Ready(Ok(Content::End)) => {
-                    if let Some(pipeline) = &mut self.pipeline {
-                        self.trailers = relay.receiver.trailers().cloned();
-                        let ended = pipeline.end(&mut self.trailers, &mut self.bytes);
-                        if let Err(kind) = ended {
-                            return failed(RelayFault::Source(kind));
-                        }
+                    self.over = true;
+                    match self.pipeline {
+                        None => self.ended = true,
+                        Some(_) => self.trailers = relay.receiver.trailers().cloned(),
                     }
-                    self.ended = true;
                 }
                 Poll::Ready(Err(kind)) => return failed(RelayFault::Source(kind)),
-                Poll::Pending => {
-                    return match relay.sender.poll_flush(relay.sink, cx) {
-                        Poll::Ready(Err(kind)) => failed(RelayFault::Sink(kind)),
-                        _ => Passed::Moved(Poll::Pending),
-                    };
-                }
+                Poll::Pending => return wait(cx, relay),
             }
         }
+    }
+
+    /// Waits until what changes the content can take more, or has ended where no more comes.
+    fn poll_pipeline(&mut self, cx: &Context<'_>) -> Poll<Result<Held, FaultKind>> {
+        let Some(pipeline) = &mut self.pipeline else { return Poll::Ready(Ok(Held::Goes)) };
+        let before = std::mem::replace(&mut self.full, pipeline.is_full(cx.waker()));
+        if self.full {
+            return Poll::Pending;
+        }
+        if self.over {
+            ready!(pipeline.poll_end(cx.waker(), &mut self.trailers, &mut self.bytes))?;
+            self.ended = true;
+            return Poll::Ready(Ok(Held::Gave));
+        }
+        if !before {
+            return Poll::Ready(Ok(Held::Goes));
+        }
+        // What has come out meanwhile is not to wait for what comes in.
+        pipeline.flush(&mut self.bytes)?;
+        self.outgrown |= self.bytes.len() > self.most;
+        Poll::Ready(Ok(Held::Gave))
+    }
+}
+
+/// What can go on with content that is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// More can come in.
+    Goes,
+    /// Something has come out.
+    Gave,
+}
+
+/// Nothing moves for now: what was sent goes out meanwhile.
+fn wait(cx: &Context<'_>, relay: &mut Relay<'_>) -> Passed {
+    match relay.sender.poll_flush(relay.sink, cx) {
+        Poll::Ready(Err(kind)) => failed(RelayFault::Sink(kind)),
+        _ => Passed::Moved(Poll::Pending),
     }
 }
 
