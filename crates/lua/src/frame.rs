@@ -339,6 +339,12 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_next(self.state, table) != 0 }
     }
 
+    /// Pushes the metatable of a value; false, without it, if it has none.
+    pub(crate) fn push_meta(&self, index: i32) -> bool {
+        // SAFETY: reads the stack.
+        unsafe { ffi::lua_getmetatable(self.state, index) != 0 }
+    }
+
     /// Number of elements of a table.
     pub(crate) fn elements(&self, table: i32) -> usize {
         // SAFETY: reads the table.

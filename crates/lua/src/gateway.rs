@@ -2,16 +2,18 @@
 //!
 //! From below: [`crate::lease`] is what an exchange lends to a run; [`request`], [`response`] and [`answer`] are functions for
 //! scripts that use it; a [`station`] is a script on one worker and a [`program`] the script on all; [`turn`] runs a
-//! function through its waits, and [`filter`] does that in the phases of an exchange.
+//! function through its waits, and [`filter`] does that in the phases of an exchange. [`openresty`] makes chunks for the
+//! phases of OpenResty such functions; most of it is Lua (`script/ngx*.lua`).
 
 mod answer;
+mod codec;
 mod content;
 mod ctx;
 mod fetch;
 mod fields;
 mod filter;
-
 mod missing;
+mod openresty;
 mod program;
 mod query;
 mod request;
@@ -21,4 +23,5 @@ mod station;
 mod turn;
 
 pub use filter::{LuaAction, LuaFilter, OnError};
-pub use program::{Program, Text};
+pub use program::{PhaseText, Program, Text};
+pub use script::Phase;

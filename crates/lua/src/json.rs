@@ -10,8 +10,14 @@ const DEPTH: usize = 128;
 native!(native_encode, encode);
 native!(native_decode, decode);
 
-/// `encode(value, null)`: its text, or nil and an error. `null` is what stands for null.
+/// `encode(value, null, ...)`: its text, or nil and an error. `null` is what stands for null. For scripts that know
+/// `cjson` there follow whether a table without anything in it is an object (0) or an array (1), what stands for an
+/// empty array, and the metatables of arrays and of what is an array if it is empty.
 fn encode(frame: &Frame<'_>) -> Reply {
+    // An argument that is absent could not be told from what lies above it.
+    if frame.count() < EMPTY_IS {
+        frame.push_nil();
+    }
     let text = to_value(frame, 1, DEPTH)
         .and_then(|value| serde_json::to_vec(&value).map_err(|error| error.to_string()));
     match text {
@@ -27,7 +33,7 @@ fn to_value(frame: &Frame<'_>, index: i32, depth: usize) -> Result<Value, String
         Kind::Boolean => Value::Bool(frame.truth(index)),
         Kind::Number => number(frame.number(index).unwrap_or(0.0))?,
         Kind::String => Value::String(text(frame, index)?),
-        Kind::Table if frame.is_same(index, 2) => Value::Null,
+        Kind::Table | Kind::Other if frame.is_same(index, 2) => Value::Null,
         Kind::Table if depth == 0 => return Err("the value is nested too deeply".to_owned()),
         Kind::Table => table(frame, index, depth - 1)?,
         _ => return Err("functions, tasks and objects have no text".to_owned()),
@@ -55,12 +61,13 @@ fn table(frame: &Frame<'_>, index: i32, depth: usize) -> Result<Value, String> {
         return Err("the value is nested too deeply".to_owned());
     }
     let table = frame.absolute(index);
-    frame.push_element(table, 1);
-    let is_array = frame.kind(-1) != Kind::Nil;
-    frame.pop();
-    if is_array {
+    let elements = match frame.kind(EMPTY_IS) {
+        Kind::Nil => has_first(frame, table).then(|| frame.elements(table)),
+        _ => elements_of_cjson(frame, table)?,
+    };
+    if let Some(elements) = elements {
         let mut list = Vec::new();
-        for element in 1..=frame.elements(table) {
+        for element in 1..=elements {
             frame.push_element(table, i32::try_from(element).map_err(|_| "too many elements")?);
             let value = to_value(frame, -1, depth);
             frame.pop();
@@ -79,6 +86,68 @@ fn table(frame: &Frame<'_>, index: i32, depth: usize) -> Result<Value, String> {
     Ok(Value::Object(fields))
 }
 
+/// Where `encode` has what it needs for `cjson`.
+const EMPTY_IS: i32 = 3;
+const EMPTY_ARRAY: i32 = 4;
+const ARRAY_META: i32 = 5;
+const EMPTY_META: i32 = 6;
+
+fn has_first(frame: &Frame<'_>, table: i32) -> bool {
+    frame.push_element(table, 1);
+    let has = frame.kind(-1) != Kind::Nil;
+    frame.pop();
+    has
+}
+
+/// How many elements an array has, in the eyes of `cjson`; `None` if the table is an object. Holes are null, unless
+/// there are more of them than of others.
+fn elements_of_cjson(frame: &Frame<'_>, table: i32) -> Result<Option<usize>, String> {
+    const FEW: usize = 10;
+    if frame.is_same(table, EMPTY_ARRAY) {
+        return Ok(Some(0));
+    }
+    let mut as_empty = frame.integer(EMPTY_IS) == Some(1);
+    if frame.push_meta(table) {
+        let is_array = frame.is_same(-1, ARRAY_META);
+        as_empty |= frame.is_same(-1, EMPTY_META);
+        frame.pop();
+        if is_array {
+            return Ok(Some(frame.elements(table)));
+        }
+    }
+    let (mut count, mut greatest) = (0_usize, 0_usize);
+    frame.push_nil();
+    while frame.next(table) {
+        let place = match frame.kind(-2) {
+            Kind::Number => frame.number(-2).and_then(place_of),
+            _ => None,
+        };
+        frame.pop();
+        let Some(place) = place else {
+            frame.pop();
+            return Ok(None);
+        };
+        count += 1;
+        greatest = greatest.max(place);
+    }
+    if greatest > FEW && greatest > count.saturating_mul(2) {
+        return Err("Cannot serialise table: excessively sparse array".to_owned());
+    }
+    Ok((count > 0 || as_empty).then_some(greatest))
+}
+
+/// A number as the place of an element.
+fn place_of(number: f64) -> Option<usize> {
+    let whole = number.fract() == 0.0 && (1.0..2_147_483_648.0).contains(&number);
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole and in range"
+    )]
+    whole.then_some(number as usize)
+}
+
 /// The key and value on top.
 fn field(frame: &Frame<'_>, depth: usize) -> Result<(String, Value), String> {
     let name = match frame.kind(-2) {
@@ -90,7 +159,7 @@ fn field(frame: &Frame<'_>, depth: usize) -> Result<(String, Value), String> {
     Ok((name, to_value(frame, -1, depth)?))
 }
 
-/// `decode(text)`: its value, or nil and an error. Null is nil.
+/// `decode(text, null)`: its value, or nil and an error. `null` is what null becomes, nil if there is none.
 fn decode(frame: &Frame<'_>) -> Reply {
     let Some(text) = frame.bytes(1) else {
         return frame.raise("json.decode: a string is expected");
@@ -99,6 +168,10 @@ fn decode(frame: &Frame<'_>) -> Reply {
         Ok(value) => value,
         Err(error) => return frame.fail(error.to_string().as_bytes()),
     };
+    // An argument that is absent could not be told from what lies above it.
+    if frame.count() < 2 {
+        frame.push_nil();
+    }
     push(frame, &value);
     Reply::Values(1)
 }
@@ -109,7 +182,7 @@ fn push(frame: &Frame<'_>, value: &Value) {
         return frame.push_nil();
     }
     match value {
-        Value::Null => frame.push_nil(),
+        Value::Null => frame.push_copy(2),
         Value::Bool(value) => frame.push_truth(*value),
         Value::Number(number) => frame.push_number(number.as_f64().unwrap_or(f64::NAN)),
         Value::String(text) => frame.push_bytes(text.as_bytes()),

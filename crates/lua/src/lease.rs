@@ -61,6 +61,19 @@ pub(crate) enum Wish {
     Content(usize),
     /// Another route.
     Reroute,
+    /// Its end, at once.
+    Leave(After),
+}
+
+/// What comes after a run that has asked for its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Whatever comes after one that returned.
+    Others,
+    /// The same function, which has more to do.
+    Again,
+    /// Another route.
+    Reroute,
 }
 
 /// The exchange of the run that is under way.

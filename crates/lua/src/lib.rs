@@ -44,7 +44,7 @@ mod vm;
 mod voice;
 mod worker;
 
-pub use gateway::{LuaAction, LuaFilter, OnError, Program, Text};
+pub use gateway::{LuaAction, LuaFilter, OnError, Phase, PhaseText, Program, Text};
 pub use service::{Launch, serve};
 pub use settings::{Access, Level, Role, Settings, WriteFull};
 pub use voice::Voice;

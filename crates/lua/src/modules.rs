@@ -55,7 +55,7 @@ const MODULES: &[(&str, &str)] = &[
 ];
 
 /// Functions for modules, which are not seen by scripts otherwise.
-const FUNCTIONS: &[(&str, lua_CFunction)] = &[
+pub(crate) const FUNCTIONS: &[(&str, lua_CFunction)] = &[
     ("guard", native_guard),
     ("log", basic::native_log),
     ("level", basic::native_level),
@@ -152,7 +152,7 @@ pub(crate) fn push_functions(frame: &Frame<'_>, functions: &[(&str, lua_CFunctio
     add_functions(frame, functions);
 }
 
-fn add_functions(frame: &Frame<'_>, functions: &[(&str, lua_CFunction)]) {
+pub(crate) fn add_functions(frame: &Frame<'_>, functions: &[(&str, lua_CFunction)]) {
     for (name, function) in functions {
         frame.push_native(*function);
         frame.set_field(name.as_bytes());

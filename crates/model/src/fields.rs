@@ -109,6 +109,11 @@ impl<'d, 'r> Fields<'d, 'r> {
         key
     }
 
+    /// Whether the section has this key.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.section.key(name).is_some()
+    }
+
     /// The table below a key.
     pub(crate) fn table(&self, name: &str) -> Fields<'d, 'r> {
         let entry = self.entry(name);

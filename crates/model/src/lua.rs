@@ -32,6 +32,51 @@ pub enum LuaSource {
     Inline(String),
     /// In a file.
     File(PathBuf),
+    /// Chunks for phases, as scripts for OpenResty are written.
+    Chunks(Vec<LuaChunk>),
+}
+
+/// What is run in one phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LuaChunk {
+    /// When.
+    pub phase: LuaPhase,
+    /// The file it is in, if it is in one.
+    pub file: Option<PathBuf>,
+    /// Its text, if it is in the configuration.
+    pub text: String,
+}
+
+/// A phase of a script for OpenResty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LuaPhase {
+    /// When the script is loaded.
+    Init,
+    /// When the head of a request is there.
+    Rewrite,
+    /// After that.
+    Access,
+    /// To answer.
+    Content,
+    /// When the head of an answer is there.
+    HeaderFilter,
+    /// For each piece of content of an answer.
+    BodyFilter,
+    /// When all is over.
+    Log,
+}
+
+impl LuaPhase {
+    /// All of them, in their order, with the keys that have their text and their file.
+    const ALL: [(Self, &str, &str); 7] = [
+        (Self::Init, "init_by_lua", "init_by_lua_file"),
+        (Self::Rewrite, "rewrite_by_lua", "rewrite_by_lua_file"),
+        (Self::Access, "access_by_lua", "access_by_lua_file"),
+        (Self::Content, "content_by_lua", "content_by_lua_file"),
+        (Self::HeaderFilter, "header_filter_by_lua", "header_filter_by_lua_file"),
+        (Self::BodyFilter, "body_filter_by_lua", "body_filter_by_lua_file"),
+        (Self::Log, "log_by_lua", "log_by_lua_file"),
+    ];
 }
 
 /// What a script may be allowed to do.
@@ -45,7 +90,7 @@ pub enum LuaAccess {
 
 /// The keys of every script, and those of one kind of it.
 macro_rules! lua_section {
-    ($name:literal, $doc:literal, $changes:literal, [$($more:expr),* $(,)?]) => {
+    ($name:literal, $doc:literal, $changes:literal, [$($more:expr),* $(,)?], [$($phase:literal: $phase_doc:literal),* $(,)?]) => {
         Section {
             name: $name,
             doc: $doc,
@@ -95,6 +140,20 @@ macro_rules! lua_section {
                           `processes` is `os.execute` and `io.popen`. Both hold the worker up.",
                 },
                 $($more,)*
+                $(
+                    Key {
+                        name: $phase,
+                        kind: Kind::Text("Lua"),
+                        preset: Preset::Absent("nothing is run"),
+                        doc: concat!($phase_doc, " See docs/lua-openresty.md."),
+                    },
+                    Key {
+                        name: concat!($phase, "_file"),
+                        kind: Kind::Text("file"),
+                        preset: Preset::Absent("nothing is run"),
+                        doc: concat!("The same in a file, instead of `", $phase, "`."),
+                    },
+                )*
             ],
         }
     };
@@ -105,29 +164,21 @@ pub(crate) static LUA: Section = lua_section!(
     "route.lua",
     "Answers requests by a function `answer` of a script. See docs/filters/lua.md.",
     "It is read again with the configuration.",
-    []
+    [],
+    [
+        "init_by_lua": "Instead of `script`: what scripts for OpenResty run when they are loaded.",
+        "rewrite_by_lua": "What they run first for each request.",
+        "access_by_lua": "What they run after that.",
+        "content_by_lua": "What they answer with.",
+    ]
 );
 
 /// Reads what every script has.
 pub(crate) fn read_script(fields: &Fields<'_, '_>) -> Option<LuaScript> {
-    let report = fields.report;
-    let inline = fields.text("script");
-    let file = fields.written("file").and_then(|_| fields.text("file"));
-    let source = match (inline, file) {
-        (Some(script), None) => LuaSource::Inline(script.text.to_owned()),
-        (None, Some(file)) => LuaSource::File(report.accept(file.span, parse_path(file.text))?),
-        (Some(_), Some(file)) => {
-            let flaw = Flaw::new("a script is in `script` or in `file`, not in both")
-                .with_help("remove one of them");
-            report.error(file.span, flaw);
-            return None;
-        }
-        (None, None) => {
-            let flaw = Flaw::new("there is no script")
-                .with_help("write it in `script`, or say in `file` where it is");
-            report.error(fields.span, flaw);
-            return None;
-        }
+    let chunks = read_chunks(fields)?;
+    let source = match chunks.is_empty() {
+        true => read_source(fields)?,
+        false => LuaSource::Chunks(chunks),
     };
     let variables = fields.pairs("variables").into_iter();
     let variables = variables
@@ -140,6 +191,70 @@ pub(crate) fn read_script(fields: &Fields<'_, '_>) -> Option<LuaScript> {
         budget: fields.duration("budget"),
         allow: fields.list("allow", parse_access),
     })
+}
+
+/// The one script, where there are no phases.
+fn read_source(fields: &Fields<'_, '_>) -> Option<LuaSource> {
+    let report = fields.report;
+    let inline = fields.text("script");
+    let file = fields.written("file").and_then(|_| fields.text("file"));
+    match (inline, file) {
+        (Some(script), None) => Some(LuaSource::Inline(script.text.to_owned())),
+        (None, Some(file)) => {
+            Some(LuaSource::File(report.accept(file.span, parse_path(file.text))?))
+        }
+        (Some(_), Some(file)) => {
+            let flaw = Flaw::new("a script is in `script` or in `file`, not in both")
+                .with_help("remove one of them");
+            report.error(file.span, flaw);
+            None
+        }
+        (None, None) => {
+            let flaw = Flaw::new("there is no script")
+                .with_help("write it in `script`, or say in `file` where it is");
+            report.error(fields.span, flaw);
+            None
+        }
+    }
+}
+
+/// What is run in the phases of a script for OpenResty; nothing if none is written.
+fn read_chunks(fields: &Fields<'_, '_>) -> Option<Vec<LuaChunk>> {
+    let report = fields.report;
+    let mut chunks = Vec::new();
+    for (phase, inline, file) in LuaPhase::ALL {
+        // Not every section has every phase.
+        if !fields.knows(inline) {
+            continue;
+        }
+        match (fields.text(inline), fields.text(file)) {
+            (None, None) => {}
+            (Some(text), None) => {
+                chunks.push(LuaChunk { phase, file: None, text: text.text.to_owned() });
+            }
+            (None, Some(file)) => {
+                let file = Some(report.accept(file.span, parse_path(file.text))?);
+                chunks.push(LuaChunk { phase, file, text: String::new() });
+            }
+            (Some(_), Some(span)) => {
+                let flaw =
+                    Flaw::new(format!("this phase is in `{inline}` or in `{file}`, not in both"));
+                report.error(span.span, flaw.with_help("remove one of them"));
+                return None;
+            }
+        }
+    }
+    for other in ["script", "file"].into_iter().filter(|_| !chunks.is_empty()) {
+        if let Some(written) = fields.written(other).and_then(|_| fields.text(other)) {
+            let flaw = Flaw::new(format!(
+                "`{other}` and phases of a script for OpenResty are in one place"
+            ));
+            let help = "write two filters: one with `script` or `file`, one with the phases";
+            report.error(written.span, flaw.with_help(help));
+            return None;
+        }
+    }
+    Some(chunks)
 }
 
 fn parse_access(text: &str) -> Result<LuaAccess, Flaw> {

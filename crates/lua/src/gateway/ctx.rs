@@ -26,20 +26,24 @@ impl Drop for Kept {
 
 /// Pushes the table of the exchange that is under way, a new one if it has none.
 pub(crate) fn push(frame: &Frame<'_>) -> Reply {
+    match try_push(frame) {
+        Some(()) => Reply::Values(1),
+        None => nothing_there(frame),
+    }
+}
+
+/// The same; `None`, with nothing pushed, where no exchange is.
+pub(crate) fn try_push(frame: &Frame<'_>) -> Option<()> {
     let host = frame.host();
-    let Some(owner) = host.exchange.owner.get() else { return nothing_there(frame) };
-    let pushed = host.exchange.with(|exchange| match exchange {
+    let owner = host.exchange.owner.get()?;
+    host.exchange.with(|exchange| match exchange {
         Exchange::Request(context) => push_kept(frame, context.notes, owner),
         Exchange::Response(context) => push_kept(frame, context.notes, owner),
         Exchange::Done(context) => match context.notes.kept(owner) {
             Some([place, ..]) => frame.push_kept(place.cast_signed()),
             None => frame.push_table(0, 0),
         },
-    });
-    match pushed {
-        Some(()) => Reply::Values(1),
-        None => nothing_there(frame),
-    }
+    })
 }
 
 fn push_kept(frame: &Frame<'_>, notes: &mut Notes, owner: Owner) {

@@ -14,7 +14,7 @@ use super::content::{Failure, Rewriting};
 use super::program::Program;
 use super::station::{Function, Run, Station};
 use super::turn::{Outcome, Phase, ToClient, ToOrigin, Turn};
-use crate::lease::Wish;
+use crate::lease::{After, Wish};
 
 /// What becomes of a request whose script fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,10 @@ impl Scripted {
                 self.count(context.gateway, ANSWERED);
                 Verdict::Respond(reply)
             }
-            (None, Wish::Reroute) if function == Function::RequestHead => {
+            (None, Wish::Leave(After::Again)) => self.run(function, context),
+            (None, Wish::Reroute | Wish::Leave(After::Reroute))
+                if function == Function::RequestHead =>
+            {
                 self.count(context.gateway, REROUTED);
                 Verdict::Reroute
             }

@@ -1,7 +1,7 @@
 //! A script of the gateway: tried when the configuration is compiled, then run on each worker that needs it.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use sluice_filter::Owner;
 use sluice_net::{Mailbox, Post, mailbox, spawn};
 
-use super::script::Script;
+use super::script::{Chunk, Phase, Script};
 use super::station::{Function, Functions, Station};
-use crate::basic::{read, without_first_comment};
+use crate::basic::{chunk_name, read, without_first_comment};
 use crate::settings::Settings;
 use crate::voice::Voice;
 
@@ -36,6 +36,48 @@ pub enum Text {
     Inline(String),
     /// From the file that the settings name.
     File(Vec<u8>),
+    /// Chunks for phases, as scripts for OpenResty are written.
+    Phases(Vec<PhaseText>),
+}
+
+/// What is run in a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseText {
+    /// When.
+    pub phase: Phase,
+    /// The file it is from, if it is from one.
+    pub file: Option<PathBuf>,
+    /// Its text.
+    pub text: Vec<u8>,
+}
+
+impl Text {
+    /// The chunks of a script with this name.
+    fn chunks(&self, name: &str, file: &Path) -> Vec<Chunk> {
+        let in_file = |text: &[u8], file: &Path, phase| Chunk {
+            phase,
+            text: without_first_comment(text).to_vec(),
+            name: chunk_name(file),
+        };
+        match self {
+            Self::Inline(text) => {
+                let text = text.clone().into_bytes();
+                vec![Chunk { phase: None, text, name: format!("={name}") }]
+            }
+            Self::File(text) => vec![in_file(text, file, None)],
+            Self::Phases(all) => all
+                .iter()
+                .map(|it| match &it.file {
+                    Some(file) => in_file(&it.text, file, Some(it.phase)),
+                    None => Chunk {
+                        phase: Some(it.phase),
+                        text: it.text.clone(),
+                        name: format!("={name} {}_by_lua", it.phase.name()),
+                    },
+                })
+                .collect(),
+        }
+    }
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -54,24 +96,17 @@ impl Program {
     /// # Errors
     /// What is wrong with it, with its place.
     pub fn new(settings: Settings, text: &Text, voice: Voice) -> Result<Arc<Self>, String> {
-        let (text, chunk) = match text {
-            Text::Inline(text) => (text.clone().into_bytes(), format!("={}", voice.name())),
-            Text::File(text) => {
-                let text = without_first_comment(text).to_vec();
-                (text, format!("@{}", settings.script.display()))
-            }
-        };
+        let chunks = text.chunks(voice.name(), &settings.script);
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|known| known.strong_count() > 0);
         let same = |known: &Arc<Self>| {
             let script = &known.script;
-            (&script.settings, &script.text, &script.chunk) == (&settings, &text, &chunk)
-                && known.is_unchanged()
+            (&script.settings, &script.chunks) == (&settings, &chunks) && known.is_unchanged()
         };
         if let Some(known) = all.iter().filter_map(Weak::upgrade).find(same) {
             return Ok(known);
         }
-        let script = Script { settings, text, chunk, owner: Owner::new() };
+        let script = Script { settings, chunks, owner: Owner::new() };
         let tried = Station::new(&script, voice.mute(), 0)?;
         let mut files = Vec::new();
         for path in tried.host.sources.take() {

@@ -9,7 +9,7 @@ use mlua_sys::{lua_CFunction, lua_State};
 use sluice_net::spawn;
 
 use super::script::Script;
-use super::{answer, fetch, request, response};
+use super::{answer, fetch, openresty, request, response};
 use crate::frame::{Frame, Kind};
 use crate::host::{Desk, Host, Id};
 use crate::modules::{install, push_functions};
@@ -165,8 +165,14 @@ fn prepare(host: &Host) -> Result<[i32; 2], String> {
 
 /// Runs the script, and looks which functions it has: in the table it returned, or else among its global variables.
 fn load(host: &Host, script: &Script) -> Result<Functions, String> {
-    vm::with_stack(host, host.main.get(), |frame| frame.push_chunk(&script.text, &script.chunk))?;
-    vm::call_main(host, 0, 1)?;
+    match script.chunks.as_slice() {
+        [whole] if whole.phase.is_none() => {
+            let push = |frame: &Frame<'_>| frame.push_chunk(&whole.text, &whole.name);
+            vm::with_stack(host, host.main.get(), push)?;
+            vm::call_main(host, 0, 1)?;
+        }
+        phases => openresty::load(host, phases, &NATIVE)?,
+    }
     Ok(vm::with_stack(host, host.main.get(), |frame| {
         if frame.kind(-1) != Kind::Table {
             frame.pop();

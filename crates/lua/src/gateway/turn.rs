@@ -116,6 +116,7 @@ impl Station {
         arguments: &[i32],
     ) -> Turn {
         let run = self.take();
+        self.host.exchange.wish.set(Wish::None);
         vm::with_stack(&self.host, run.thread, |frame| {
             frame.push_kept(function);
             for argument in arguments {
@@ -140,6 +141,11 @@ impl Station {
         host.set_status(run.id, Status::Run);
         let turn = match vm::step(host, Some(run.id), run.thread, values) {
             0 => Turn::Returned(run),
+            _ if matches!(host.exchange.wish.get(), Wish::Leave(_)) => {
+                // It stopped in the middle, wherever it was.
+                vm::retire(host, run.id);
+                Turn::Returned(self.take())
+            }
             LUA_YIELD if host.status(run.id) != Some(Status::Run) => Turn::Waits(run),
             LUA_YIELD => self.fail(&run, Some(vm::STRAY)),
             _ => self.fail(&run, None),

@@ -33,6 +33,14 @@ pub(super) static SECTION: Section = lua_section!(
             preset: Preset::Value("500"),
             doc: "The status of that refusal.",
         },
+    ],
+    [
+        "init_by_lua": "Instead of `script`: what scripts for OpenResty run when they are loaded.",
+        "rewrite_by_lua": "What they run first for each request.",
+        "access_by_lua": "What they run after that.",
+        "header_filter_by_lua": "What they run when the head of the answer is there.",
+        "body_filter_by_lua": "What they run for each piece of its content.",
+        "log_by_lua": "What they run when all is over.",
     ]
 );
 

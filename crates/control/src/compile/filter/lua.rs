@@ -1,19 +1,15 @@
 //! The lua filter, of its options.
 
-use sluice_lua::{LuaFilter, OnError, Text};
-use sluice_model::LuaSource;
+use sluice_lua::{LuaFilter, OnError};
 
 use super::Tools;
-use crate::compile::lua::program;
+use crate::compile::lua::{program, text};
 
 pub(super) fn filter(
     options: &sluice_model::Lua,
     tools: &mut Tools<'_>,
 ) -> Result<LuaFilter, String> {
-    let text = match &options.script.source {
-        LuaSource::Inline(text) => Text::Inline(text.clone()),
-        LuaSource::File(path) => Text::File(tools.files.read(path)?),
-    };
+    let text = text(&options.script.source, |path| tools.files.read(path))?;
     let who = format!("filter \"{}\"", tools.name());
     let program = program(&options.script, &text, &who, tools.log())?;
     for path in program.files() {
