@@ -279,6 +279,7 @@ fn fetch(filter: &Compress, asked: Lines<'_>, lines: Lines<'_>) -> Result<Vec<u8
             made.end(&mut None, &mut out).unwrap();
             Err(out.len())
         }
+        ResponseVerdict::Wait(_) => panic!("it waits for nothing"),
     }
 }
 
