@@ -15,6 +15,7 @@ newproxy = nil
 -- No compiled code: whoever writes it can reach any memory.
 string.dump = nil
 string.gsub = guard(string.gsub)
+string.format = guard(string.format)
 table.sort = guard(table.sort)
 
 local function compile(chunk, name, _, ...)
@@ -53,6 +54,8 @@ end
 
 dofile = nil
 loadfile = nil
+-- A trace that begins again after each call of the program costs more than it saves, unless much lies between them.
+jit.opt.start("minstitch=40")
 jit = { version = jit.version, version_num = jit.version_num, os = jit.os, arch = jit.arch }
 
 debug = {
