@@ -2,13 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 
-use crate::delimiter::Want;
+use crate::delimiter::{Delimiter, Want, Wanted};
 
 /// What a read usually brings.
 const USUAL: usize = 8 * 1024;
 
 /// What the buffer of a busy connection grows to by reads.
 const LARGE: usize = 64 * 1024;
+
+/// What a connection keeps for short answers.
+const SHORT: usize = 128;
 
 /// Buffers kept for the next ones, per thread.
 const KEPT: usize = 128;
@@ -66,9 +69,12 @@ pub(crate) struct Input {
     searched: usize,
 }
 
+/// What nobody has to wait for.
+const NOTHING: Want = Want::Exactly(0);
+
 impl Default for Input {
     fn default() -> Self {
-        Self { bytes: Vec::new(), start: 0, want: Want::Exactly(0), searched: 0 }
+        Self { bytes: Vec::new(), start: 0, want: NOTHING, searched: 0 }
     }
 }
 
@@ -84,37 +90,31 @@ impl Input {
         self.bytes.len() - self.start
     }
 
-    /// How many bytes satisfy whoever wants this; absent if more have to come.
+    /// A reader wants this from now on; how many bytes that are, if they are there.
     #[inline]
-    pub(crate) fn find(&self, want: &Want) -> Option<usize> {
-        self.find_from(want, 0)
-    }
-
-    #[inline]
-    fn find_from(&self, want: &Want, searched: usize) -> Option<usize> {
-        match want {
-            Want::Exactly(length) => (self.len() >= *length).then_some(*length),
-            // Nothing waits each time a reader begins and each time it looks before it waits.
-            Want::Until(_) if self.len() == 0 => None,
-            Want::Until(delimiter) => delimiter.end_in(self.content(), searched),
+    pub(crate) fn expect(&mut self, wanted: Wanted<'_>) -> Option<usize> {
+        match (wanted, &self.want) {
+            // Nearly always the same as before.
+            (Wanted::Until(bytes), Want::Until(delimiter)) if delimiter.is(bytes) => {}
+            (Wanted::Until(bytes), _) => {
+                self.want = Delimiter::new(bytes).map_or(NOTHING, Want::Until)
+            }
+            (Wanted::Exactly(length), _) => self.want = Want::Exactly(length),
         }
-    }
-
-    /// A reader waits for this from now on; it is not there yet.
-    #[inline]
-    pub(crate) fn wait_for(&mut self, want: Want) {
-        self.want = want;
         self.searched = 0;
-        if self.len() > 0 {
-            self.note_searched();
-        }
+        self.find()
     }
 
-    /// How many bytes satisfy the reader that waits; absent if more have to come.
+    /// How many bytes satisfy the reader; absent if more have to come.
     #[inline]
-    pub(crate) fn find_awaited(&mut self) -> Option<usize> {
-        let found = self.find_from(&self.want, self.searched);
-        if found.is_none() && self.len() > 0 {
+    pub(crate) fn find(&mut self) -> Option<usize> {
+        let found = match &self.want {
+            Want::Exactly(length) => (self.len() >= *length).then_some(*length),
+            // Nothing waits nearly each time that a reader begins.
+            Want::Until(_) if self.len() == 0 => return None,
+            Want::Until(delimiter) => delimiter.end_in(self.content(), self.searched),
+        };
+        if found.is_none() {
             self.note_searched();
         }
         found
@@ -189,11 +189,22 @@ impl Output {
     /// Adds bytes; says how many wait now.
     #[inline]
     pub(crate) fn append(&mut self, bytes: &[u8]) -> usize {
-        if self.bytes.capacity() == 0 {
-            self.bytes = lend();
+        if bytes.len() > self.bytes.capacity() - self.bytes.len() {
+            self.make_room(bytes.len());
         }
         self.bytes.extend_from_slice(bytes);
         self.len()
+    }
+
+    /// What does not fit into memory of its own is lent some.
+    #[cold]
+    fn make_room(&mut self, more: usize) {
+        if self.bytes.capacity() == 0 && more <= SHORT {
+            self.bytes = Vec::with_capacity(SHORT);
+        } else if self.bytes.capacity() <= SHORT {
+            let short = std::mem::replace(&mut self.bytes, lend());
+            self.bytes.extend_from_slice(&short);
+        }
     }
 
     /// Bytes that wait.
@@ -214,11 +225,15 @@ impl Output {
         }
     }
 
-    /// Gives the memory back with whatever is in it.
+    /// Gives the memory back with whatever is in it, unless it is its own.
     #[inline]
     pub(crate) fn release(&mut self) {
         self.start = 0;
-        give_back(&mut self.bytes);
+        if self.bytes.capacity() <= SHORT {
+            self.bytes.clear();
+        } else {
+            give_back(&mut self.bytes);
+        }
     }
 }
 

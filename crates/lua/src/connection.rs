@@ -1,7 +1,7 @@
 //! A connection of a script: what it reads lies ready here, what it writes is gathered here, and a task of its own
 //! moves both.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -319,22 +319,11 @@ impl Driver {
         }
     }
 
-    /// Somebody waits for bytes.
+    /// Somebody waits for bytes: more than there are, by what was looked at before.
     #[inline]
     fn feed(&mut self, connection: &Connection, reader: Reader, cx: &Context<'_>) -> Next {
+        let mut input = connection.input.borrow_mut();
         loop {
-            let mut input = connection.input.borrow_mut();
-            if let Some(length) = input.find_awaited() {
-                connection.reader.set(None);
-                // What every line of a service goes through: pushed by hand, and the memory is there for the answer.
-                let before = connection.host.memory.relax();
-                vm::push_bytes(reader.thread, input.take(length));
-                connection.host.memory.restore(before);
-                input.rest();
-                drop(input);
-                vm::run(&connection.host, reader.id, 1);
-                return Next::Again;
-            }
             if let Some(cause) = hopeless(connection, reader, input.len()) {
                 drop(input);
                 disappoint(connection, reader, cause);
@@ -346,7 +335,12 @@ impl Driver {
             }
             match self.stream.poll_read(cx, input.tail(connection.room.get())) {
                 Poll::Ready(Ok(0)) => connection.ended.set(Some(Cause::End)),
-                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Ok(_)) => {
+                    if let Some(length) = input.find() {
+                        hand_over(connection, reader, input, length);
+                        return Next::Again;
+                    }
+                }
                 Poll::Ready(Err(error)) => connection.ended.set(Some(Cause::of(&error))),
                 Poll::Pending => {
                     input.rest();
@@ -411,6 +405,19 @@ fn hopeless(connection: &Connection, reader: Reader, waiting: usize) -> Option<C
         return Some(Cause::NO_BUFFERS);
     }
     (reader.until != Nanos::MAX && reader.until <= now()).then_some(Cause::TIMED_OUT)
+}
+
+/// Resumes a reader with what it wants: the first bytes.
+#[inline]
+fn hand_over(connection: &Connection, reader: Reader, mut input: RefMut<'_, Input>, length: usize) {
+    let host = &*connection.host;
+    connection.reader.set(None);
+    // What every line of a service goes through: pushed by hand.
+    let before = host.memory.relax();
+    vm::push_bytes(host, reader.thread, input.take(length));
+    host.memory.restore(before);
+    drop(input);
+    vm::run(host, reader.id, 1);
 }
 
 /// Resumes a reader with what went wrong.

@@ -29,6 +29,19 @@ impl Delimiter {
         }
     }
 
+    /// Whether it is this.
+    #[inline]
+    pub(crate) fn is(&self, bytes: &[u8]) -> bool {
+        match (self, bytes) {
+            (Self::One(one), [byte]) => one == byte,
+            (Self::Two(two), [first, second]) => *two == [*first, *second],
+            (Self::Short(short, length), _) => short.get(..usize::from(*length)) == Some(bytes),
+            (Self::Long(long), _) => **long == *bytes,
+            _ => false,
+        }
+    }
+
+    #[cold]
     fn of_many(bytes: &[u8]) -> Self {
         let mut short = [0; 15];
         match (short.get_mut(..bytes.len()), u8::try_from(bytes.len())) {
@@ -102,6 +115,15 @@ pub(crate) enum Want {
     Exactly(usize),
     /// Everything up to this, and this.
     Until(Delimiter),
+}
+
+/// The same, as a script says it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'b> {
+    /// So many bytes.
+    Exactly(usize),
+    /// Everything up to this, which is not empty, and this.
+    Until(&'b [u8]),
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 
 use std::any::TypeId;
 use std::ffi::{c_int, c_void};
-use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -57,7 +56,8 @@ pub(crate) use native;
 /// The body of every C function.
 #[inline(always)]
 pub(crate) fn call(state: *mut lua_State, body: impl Fn(&Frame<'_>) -> Reply) -> c_int {
-    let frame = Frame { state, _stack: PhantomData };
+    // SAFETY: the thread runs: it lives and waits for this call; the limit is relaxed below.
+    let frame = unsafe { Frame::of(state) };
     let host = frame.host();
     let before = host.memory.relax();
     // A panic must not pass through frames of C.
@@ -82,7 +82,7 @@ pub(crate) fn call(state: *mut lua_State, body: impl Fn(&Frame<'_>) -> Reply) ->
 /// One call. Indices are those of arguments, from 1 on.
 pub(crate) struct Frame<'l> {
     state: *mut lua_State,
-    _stack: PhantomData<&'l ()>,
+    host: &'l Host,
 }
 
 impl<'l> Frame<'l> {
@@ -90,8 +90,24 @@ impl<'l> Frame<'l> {
     ///
     /// # Safety
     /// The thread lives as long as the frame, and is not run meanwhile. The limit of memory is relaxed.
+    #[inline]
     pub(crate) unsafe fn of(state: *mut lua_State) -> Self {
-        Self { state, _stack: PhantomData }
+        let mut host: *mut c_void = null_mut();
+        // SAFETY: every state of this crate is made with its host, which outlives it.
+        let host = unsafe {
+            ffi::lua_getallocf(state, &mut host);
+            &*host.cast::<Host>()
+        };
+        Self { state, host }
+    }
+
+    /// The same where the surroundings of the state are at hand.
+    ///
+    /// # Safety
+    /// As for [`Frame::of`]; the thread belongs to the state of this host.
+    #[inline]
+    pub(crate) const unsafe fn on(host: &'l Host, state: *mut lua_State) -> Self {
+        Self { state, host }
     }
 
     pub(crate) fn state(&self) -> *mut lua_State {
@@ -100,13 +116,8 @@ impl<'l> Frame<'l> {
 
     /// The surroundings of the state.
     #[inline]
-    pub(crate) fn host(&self) -> &'l Host {
-        let mut host: *mut c_void = null_mut();
-        // SAFETY: every state of this crate is made with its host, which outlives it.
-        unsafe {
-            ffi::lua_getallocf(self.state, &mut host);
-            &*host.cast::<Host>()
-        }
+    pub(crate) const fn host(&self) -> &'l Host {
+        self.host
     }
 
     /// Number of arguments.
@@ -480,7 +491,8 @@ pub(crate) extern "C-unwind" fn collect(state: *mut lua_State) -> c_int {
 pub(crate) extern "C-unwind" fn guarded(state: *mut lua_State) -> c_int {
     let here = 0_u8;
     let address = std::ptr::from_ref(&here).addr();
-    let frame = Frame { state, _stack: PhantomData };
+    // SAFETY: as in `call`; nothing is pushed through it.
+    let frame = unsafe { Frame::of(state) };
     if address < frame.host().stack_floor.get() {
         return call(state, |frame| frame.raise("C stack overflow"));
     }

@@ -8,7 +8,7 @@ use sluice_net::{Nanos, PeerAddress, Stream, now};
 use crate::address;
 use crate::cause::Cause;
 use crate::connection::{Connection, Handle, Reader, Taken, nanos};
-use crate::delimiter::{Delimiter, Want};
+use crate::delimiter::Wanted;
 use crate::frame::{Frame, Kind, Reply, native};
 use crate::host::Host;
 
@@ -67,10 +67,10 @@ fn read(frame: &Frame<'_>) -> Reply {
     let want = match frame.kind(2) {
         Kind::Number => {
             let count = frame.integer(2).unwrap_or(0);
-            Want::Exactly(usize::try_from(count).unwrap_or(0))
+            Wanted::Exactly(usize::try_from(count).unwrap_or(0))
         }
-        Kind::String => match frame.bytes(2).and_then(Delimiter::new) {
-            Some(delimiter) => Want::Until(delimiter),
+        Kind::String => match frame.bytes(2).filter(|bytes| !bytes.is_empty()) {
+            Some(delimiter) => Wanted::Until(delimiter),
             None => return frame.raise("bad argument #2 to 'read': the delimiter is empty"),
         },
         _ => return frame.raise("bad argument #2 to 'read': a number or a delimiter is expected"),
@@ -81,19 +81,15 @@ fn read(frame: &Frame<'_>) -> Reply {
 /// `readline(conn, delimiter or "\n", timeout_ms)`.
 fn readline(frame: &Frame<'_>) -> Reply {
     let Some(connection) = connection(frame) else { return no_connection(frame) };
-    let delimiter = match frame.bytes(2) {
-        Some(bytes) => Delimiter::new(bytes),
-        None if frame.kind(2) == Kind::Nil => Some(Delimiter::One(b'\n')),
-        None => None,
-    };
-    match delimiter {
-        Some(delimiter) => read_for(frame, connection, Want::Until(delimiter)),
-        None => frame.raise("bad argument #2 to 'readline': a delimiter is expected"),
+    match frame.bytes(2) {
+        Some(bytes) if !bytes.is_empty() => read_for(frame, connection, Wanted::Until(bytes)),
+        None if frame.kind(2) == Kind::Nil => read_for(frame, connection, Wanted::Until(b"\n")),
+        _ => frame.raise("bad argument #2 to 'readline': a delimiter is expected"),
     }
 }
 
 #[inline]
-fn read_for(frame: &Frame<'_>, connection: &Connection, want: Want) -> Reply {
+fn read_for(frame: &Frame<'_>, connection: &Connection, wanted: Wanted<'_>) -> Reply {
     if connection.is_closed() {
         return frame.fail(Cause::Closed.text().as_bytes());
     }
@@ -102,22 +98,23 @@ fn read_for(frame: &Frame<'_>, connection: &Connection, want: Want) -> Reply {
     }
     {
         let mut input = connection.input.borrow_mut();
-        if let Some(length) = input.find(&want) {
+        if let Some(length) = input.expect(wanted) {
             frame.push_bytes(input.take(length));
             return Reply::Values(1);
         }
     }
-    wait_for(frame, connection, want)
+    wait_for(frame, connection, wanted)
 }
 
 /// Waits for what is not there, if that may still come.
-fn wait_for(frame: &Frame<'_>, connection: &Connection, want: Want) -> Reply {
+#[inline]
+fn wait_for(frame: &Frame<'_>, connection: &Connection, wanted: Wanted<'_>) -> Reply {
     let host = frame.host();
     if let Some(cause) = connection.ended() {
         connection.tell_end();
         return frame.fail(cause.text().as_bytes());
     }
-    if matches!(want, Want::Exactly(count) if count > host.settings.read_limit) {
+    if matches!(wanted, Wanted::Exactly(count) if count > host.settings.read_limit) {
         return frame.fail(Cause::NO_BUFFERS.text().as_bytes());
     }
     let Some(id) = host.running(frame.state()) else { return no_task(frame) };
@@ -133,7 +130,6 @@ fn wait_for(frame: &Frame<'_>, connection: &Connection, want: Want) -> Reply {
     let most = if frame.count() < 4 { None } else { frame.integer(4) };
     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
     connection.bound.set(most.min(host.settings.read_limit));
-    connection.input.borrow_mut().wait_for(want);
     connection.set_reader(Reader { id, thread: frame.state(), until });
     Reply::Wait
 }

@@ -155,16 +155,16 @@ pub(crate) fn with_stack<R>(
     let before = host.memory.relax();
     // SAFETY: threads that the host knows live as long as the state, and none runs: runs end before anybody else is
     // called.
-    let result = work(&unsafe { Frame::of(thread) });
+    let result = work(&unsafe { Frame::on(host, thread) });
     host.memory.restore(before);
     result
 }
 
 /// Pushes a string onto the stack of a thread that waits. The limit of memory has to be relaxed.
 #[inline]
-pub(crate) fn push_bytes(thread: *mut lua_State, bytes: &[u8]) {
+pub(crate) fn push_bytes(host: &Host, thread: *mut lua_State, bytes: &[u8]) {
     // SAFETY: as for `with_stack`.
-    unsafe { Frame::of(thread) }.push_bytes(bytes);
+    unsafe { Frame::on(host, thread) }.push_bytes(bytes);
 }
 
 /// Calls a function that lies on the main stack below so many arguments, before any coroutine runs; its results
@@ -277,14 +277,16 @@ pub(crate) fn step(host: &Host, id: Option<Id>, thread: *mut lua_State, values: 
 /// Runs something of a state until it is through or has taken too long.
 #[inline]
 fn within_budget(host: &Host, run: impl FnOnce() -> c_int) -> c_int {
-    if let Some(limit) = &*host.limit.borrow() {
+    // Borrowed as long as it runs: only the end of the state, which is not now, takes it away.
+    let limit = host.limit.borrow();
+    if let Some(limit) = &*limit {
         // SAFETY: `ring` sets a hook, as LuaJIT allows in a handler; the state lives while it runs, and whoever runs
         // another one on this thread aims first.
         unsafe { limit.aim(host.settings.budget, host.main.get().cast()) };
         limit.begin();
     }
     let status = run();
-    if let Some(limit) = &*host.limit.borrow() {
+    if let Some(limit) = &*limit {
         limit.end();
     }
     // SAFETY: the handler of the budget is silent after `end`; the state is not running.
