@@ -8,8 +8,10 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use sluice_filter::{DoneContext, Owner, Reply, RequestContext, ResponseContext, View};
-use sluice_message::RequestHead;
+use sluice_filter::{DoneContext, Owner, Ready, Reply, RequestContext, ResponseContext, View};
+use sluice_message::{Fields, RequestHead, ResponseHead, SettledHead};
+
+use crate::known::KnownNames;
 
 /// An exchange in one of its phases, as a function for scripts sees it.
 pub(crate) enum Exchange<'x, 'a> {
@@ -76,19 +78,48 @@ pub(crate) enum After {
     Reroute,
 }
 
+/// An answer that a run gives.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// Made for this request.
+    Made(Box<Reply>),
+    /// With a head that many answers have.
+    Ready(Ready),
+}
+
+impl Answer {
+    /// As what takes the place of another answer.
+    pub(crate) fn into_reply(self) -> Box<Reply> {
+        match self {
+            Self::Made(reply) => reply,
+            Self::Ready(ready) => Box::new(ready.into()),
+        }
+    }
+}
+
+/// What content is of which a script says nothing.
+pub(crate) const PLAIN: &[u8] = b"text/plain; charset=utf-8";
+
 /// The exchange of the run that is under way.
 #[derive(Default)]
 pub(crate) struct Lease {
     held: Cell<Held>,
     /// The answer the run gives.
-    pub(crate) answer: RefCell<Option<Box<Reply>>>,
+    pub(crate) answer: RefCell<Option<Answer>>,
     /// What else it wants.
     pub(crate) wish: Cell<Wish>,
     /// Whose notes are those of the script.
     pub(crate) owner: Cell<Option<Owner>>,
+    /// Names of fields that the script uses.
+    pub(crate) fields: KnownNames,
     /// Names of notes, which notes share.
     names: RefCell<Vec<Arc<str>>>,
+    /// Heads of answers that are plain text, by their status.
+    heads: RefCell<Vec<Arc<SettledHead>>>,
 }
+
+/// Heads that are kept: there are not many kinds of answers to a script.
+const HEADS: usize = 8;
 
 /// Names that are kept; a script that makes up more pays for each.
 const NAMES: usize = 64;
@@ -114,6 +145,38 @@ impl Lease {
             names.push(Arc::clone(&name));
         }
         name
+    }
+
+    /// The head of an answer that is plain text.
+    #[inline]
+    pub(crate) fn plain_head(&self, status: u16) -> Arc<SettledHead> {
+        let heads = self.heads.borrow();
+        match heads.iter().find(|head| head.status == status) {
+            Some(head) => Arc::clone(head),
+            None => {
+                drop(heads);
+                self.make_head(status)
+            }
+        }
+    }
+
+    #[cold]
+    fn make_head(&self, status: u16) -> Arc<SettledHead> {
+        let mut fields = Fields::new();
+        // An empty head has room for one short line.
+        let _ = fields.push(b"content-type", PLAIN);
+        let head = ResponseHead { status, fields, ..ResponseHead::default() };
+        let head = Arc::new(SettledHead::from(head));
+        let mut heads = self.heads.borrow_mut();
+        heads.truncate(HEADS - 1);
+        heads.insert(0, Arc::clone(&head));
+        head
+    }
+
+    /// Whether there is an exchange that an answer can be given to.
+    #[inline]
+    pub(crate) fn is_answerable(&self) -> bool {
+        matches!(self.held.get(), Held::Request(_) | Held::Response(_))
     }
 
     /// Lends an exchange for the time of a run.

@@ -25,6 +25,7 @@ mod held;
 mod host;
 mod http;
 mod json;
+mod known;
 mod lease;
 mod listen;
 mod memory;

@@ -10,6 +10,7 @@ use super::fields;
 use super::request::BODY;
 use crate::frame::{Frame, Kind, Reply, native};
 use crate::host::{Host, Status};
+use crate::known::is_name;
 use crate::tcp::{milliseconds, no_task};
 use crate::vm;
 
@@ -134,7 +135,7 @@ fn read_options(frame: &Frame<'_>, request: &mut Fetch) -> Result<(), Reply> {
 
 /// What opens a tunnel is no request that has an answer (RFC 9110, 9.3.6).
 fn is_method(method: &[u8]) -> bool {
-    fields::is_name(method) && method != b"CONNECT"
+    is_name(method) && method != b"CONNECT"
 }
 
 /// Pushes what came of it.

@@ -14,7 +14,7 @@ use super::content::{Failure, Rewriting};
 use super::program::Program;
 use super::station::{Function, Run, Station};
 use super::turn::{Outcome, Phase, ToClient, ToOrigin, Turn};
-use crate::lease::{After, Wish};
+use crate::lease::{After, Answer, Wish};
 
 /// What becomes of a request whose script fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,9 +155,12 @@ impl Scripted {
         let lease = &station.host.exchange;
         let (answer, wish) = (lease.answer.take(), lease.wish.take());
         match (answer, wish) {
-            (Some(reply), _) => {
+            (Some(answer), _) => {
                 self.count(context.gateway, ANSWERED);
-                Verdict::Respond(reply)
+                match answer {
+                    Answer::Made(reply) => Verdict::Respond(reply),
+                    Answer::Ready(ready) => Verdict::Give(ready),
+                }
             }
             (None, Wish::Leave(After::Again)) => self.run(function, context),
             (None, Wish::Reroute | Wish::Leave(After::Reroute))
@@ -228,9 +231,9 @@ impl Scripted {
         station.give_back(run);
         let lease = &station.host.exchange;
         lease.wish.take();
-        if let Some(reply) = lease.answer.take() {
+        if let Some(answer) = lease.answer.take() {
             self.count(context.gateway, ANSWERED);
-            return ResponseVerdict::Replace(reply);
+            return ResponseVerdict::Replace(answer.into_reply());
         }
         let more = function == Function::ResponseHead
             && station.functions.of(Function::ResponseBody).is_some();

@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 
 use sluice_filter::{Notes, REQUEST_ID, RequestContext};
-use sluice_message::{FieldId, TargetProblem};
+use sluice_message::TargetProblem;
 
 use super::fields::{self, Others};
 use super::missing::nothing_there;
 use super::query;
 use crate::frame::{Frame, Kind, Reply, native};
 use crate::host::Status;
+use crate::known::is_name;
 use crate::lease::{Exchange, Wish};
 use crate::tcp::no_task;
 
@@ -170,7 +171,7 @@ fn set(frame: &Frame<'_>) -> Reply {
         };
         let request = &mut *context.request;
         let problem = match name {
-            b"method" if fields::is_name(value) => request.set_method(value).err().map(|_| SPACE),
+            b"method" if is_name(value) => request.set_method(value).err().map(|_| SPACE),
             b"method" => Some("this is no method"),
             b"path" => {
                 let mut target = value.to_vec();
@@ -222,6 +223,11 @@ const fn explain(problem: TargetProblem) -> &'static str {
     }
 }
 
+#[inline]
+fn is_host_name(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"host")
+}
+
 /// `header(name)`: its first value, or nil.
 fn header(frame: &Frame<'_>) -> Reply {
     let Some(name) = name(frame, 2) else { return no_name(frame) };
@@ -251,7 +257,7 @@ fn headers(frame: &Frame<'_>) -> Reply {
 fn write(frame: &Frame<'_>, others: Others) -> Reply {
     let Some(name) = name(frame, 2) else { return no_name(frame) };
     change(frame, |context| {
-        if FieldId::of(name) == FieldId::Host {
+        if is_host_name(name) {
             let host = frame.bytes(3).filter(|host| fields::is_host(host));
             let set = host.map(|host| context.request.set_authority(host));
             return match set {
@@ -277,10 +283,10 @@ fn add_header(frame: &Frame<'_>) -> Reply {
 /// `remove_header(name)`.
 fn remove_header(frame: &Frame<'_>) -> Reply {
     let Some(name) = name(frame, 2) else { return no_name(frame) };
-    change(frame, |context| match fields::check_name(name) {
-        Ok(FieldId::Host) => Err(fields::Wrong::Ours.raise(frame, name)),
-        Ok(id) => {
-            fields::remove(&mut context.request.fields, id, name);
+    change(frame, |context| match fields::check_name(name, frame.host()) {
+        Ok(_) if is_host_name(name) => Err(fields::Wrong::Ours.raise(frame, name)),
+        Ok(known) => {
+            context.request.fields.remove_name(&known.name);
             Ok(())
         }
         Err(wrong) => Err(wrong.raise(frame, name)),

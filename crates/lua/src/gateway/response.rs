@@ -1,7 +1,7 @@
 //! `response`: what scripts see and change of the answer that is under way.
 
 use sluice_filter::{ResponseContext, Source};
-use sluice_message::{FieldId, Span};
+use sluice_message::Span;
 
 use super::fields::{self, Others};
 use super::missing::nothing_there;
@@ -136,11 +136,9 @@ fn add_header(frame: &Frame<'_>) -> Reply {
 fn remove_header(frame: &Frame<'_>) -> Reply {
     let Some(name) = name(frame, 2) else { return no_name(frame) };
     with(frame, |context| {
-        let id: FieldId = match fields::check_name(name) {
-            Ok(id) => id,
-            Err(wrong) => return Err(wrong.raise(frame, name)),
-        };
-        fields::remove(&mut context.response.fields, id, name);
+        let checked = fields::check_name(name, frame.host());
+        let known = checked.map_err(|wrong| wrong.raise(frame, name))?;
+        context.response.fields.remove_name(&known.name);
         Ok(0)
     })
 }
