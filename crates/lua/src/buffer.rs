@@ -102,6 +102,10 @@ impl Input {
             (Wanted::Exactly(length), _) => self.want = Want::Exactly(length),
         }
         self.searched = 0;
+        // Nothing waits nearly each time that a reader begins.
+        if self.len() == 0 && self.want != NOTHING {
+            return None;
+        }
         self.find()
     }
 

@@ -14,7 +14,7 @@ use sluice_net::{Deadline, Nanos, PeerAddress, Stream, now, spawn};
 use crate::buffer::{Input, Output};
 use crate::cause::Cause;
 use crate::held::Held;
-use crate::host::{Ending, Host, Id, Owner, Status};
+use crate::host::{Ending, Host, Id, Owner};
 use crate::settings::{Level, WriteFull};
 use crate::vm;
 
@@ -115,7 +115,6 @@ impl Connection {
     /// A coroutine waits from now on.
     #[inline]
     pub(crate) fn set_reader(&self, reader: Reader) {
-        self.host.set_status(reader.id, Status::Io);
         self.reader.set(Some(reader));
         self.wake();
     }
@@ -155,7 +154,7 @@ impl Connection {
 
     /// A coroutine waits until the peer has taken what it wrote.
     pub(crate) fn hold(&self, id: Id, thread: *mut lua_State) {
-        self.held.add(&self.host, id, thread);
+        self.held.add(id, thread);
         self.wake();
     }
 

@@ -58,6 +58,11 @@ impl Delimiter {
     pub(crate) fn end_in(&self, text: &[u8], from: usize) -> Option<usize> {
         match self {
             Self::One(byte) => Some(from + position(*byte, text.get(from..)?)? + 1),
+            Self::Two([first, second]) if text.len() - from.min(text.len()) <= BRIEF => {
+                let text = text.get(from..)?;
+                let mut pairs = text.iter().zip(text.get(1..)?);
+                Some(from + 2 + pairs.position(|pair| pair == (first, second))?)
+            }
             Self::Two([first, second]) => {
                 let mut at = from;
                 loop {

@@ -9,7 +9,6 @@ use sluice_net::resolve::{Lookups, Records, ResolverSettings, Wanted};
 use sluice_net::{mailbox, spawn};
 
 use crate::frame::{Frame, Kind, Reply, native};
-use crate::host::Status;
 use crate::tcp::{milliseconds, no_task};
 use crate::vm;
 
@@ -87,8 +86,7 @@ fn ask(frame: &Frame<'_>) -> Reply {
     };
     let limit = frame.number(4).map_or(Duration::from_secs(5), milliseconds);
     let host = frame.host().shared();
-    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
-    host.set_status(id, Status::Io);
+    let Some(id) = frame.task() else { return no_task(frame) };
     let (post, mut inbox) = mailbox();
     if let Some(lookups) = &*lookups.0.borrow() {
         lookups.ask((name, wanted), limit, move |answer| post.send(answer));

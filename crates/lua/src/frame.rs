@@ -13,7 +13,12 @@ use std::rc::Rc;
 use mlua_sys as ffi;
 use mlua_sys::lua_State;
 
-use crate::host::Host;
+use crate::host::{Host, Id};
+
+unsafe extern "C-unwind" {
+    /// Of LuaJIT 2.1, as in Lua 5.3.
+    fn lua_isyieldable(state: *mut lua_State) -> c_int;
+}
 
 /// How a function of the program leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +78,10 @@ pub(crate) fn call(state: *mut lua_State, body: impl Fn(&Frame<'_>) -> Reply) ->
         Reply::Values(count) => count,
         // SAFETY: these leave this frame and those of the C function; none owns anything: `frame` and `host` are
         // references, and the panic's payload was dropped above.
-        Reply::Wait => unsafe { ffi::lua_yield(state, 0) },
+        Reply::Wait => unsafe {
+            host.waits.set(true);
+            ffi::lua_yield(state, 0)
+        },
         // SAFETY: as above. The message is on the stack.
         Reply::Raise => unsafe { ffi::lua_error(state) },
     }
@@ -118,6 +126,14 @@ impl<'l> Frame<'l> {
     #[inline]
     pub(crate) const fn host(&self) -> &'l Host {
         self.host
+    }
+
+    /// The task that calls, if it can wait here: not below a function of C, which nobody could go on with later.
+    #[inline]
+    pub(crate) fn task(&self) -> Option<Id> {
+        let task = self.host.running(self.state)?;
+        // SAFETY: looks at the frames of the thread.
+        (unsafe { lua_isyieldable(self.state) } != 0).then_some(task)
     }
 
     /// Number of arguments.

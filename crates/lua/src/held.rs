@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use mlua_sys::lua_State;
 
 use crate::cause::Cause;
-use crate::host::{Host, Id, Status};
+use crate::host::{Host, Id};
 use crate::vm;
 
 /// The writers of a connection that go on later.
@@ -23,8 +23,7 @@ impl Held {
     }
 
     /// A coroutine waits from now on.
-    pub(crate) fn add(&self, host: &Host, id: Id, thread: *mut lua_State) {
-        host.set_status(id, Status::Io);
+    pub(crate) fn add(&self, id: Id, thread: *mut lua_State) {
         self.writers.borrow_mut().push((id, thread));
         self.count.set(self.count.get() + 1);
     }

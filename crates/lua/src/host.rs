@@ -59,6 +59,7 @@ pub(crate) struct Coroutine {
     /// Where the registry keeps it from being collected.
     pub(crate) anchor: i32,
     pub(crate) generation: u64,
+    /// What it is at when it does not run.
     pub(crate) status: Status,
     /// How many values lie ready for its next run.
     pub(crate) values: i32,
@@ -136,6 +137,8 @@ pub(crate) struct Host {
     pub(crate) coroutines: RefCell<Slab<Coroutine>>,
     pub(crate) idle: RefCell<Vec<Idle>>,
     pub(crate) ready: RefCell<VecDeque<Id>>,
+    /// It gave way in order to wait, and not to somebody of its own.
+    pub(crate) waits: Cell<bool>,
     /// The coroutine that runs, and its thread.
     pub(crate) current: Cell<Option<(Id, *mut lua_State)>>,
     /// The task that runs those who are ready.
@@ -185,6 +188,7 @@ impl Host {
             coroutines: RefCell::default(),
             idle: RefCell::default(),
             ready: RefCell::default(),
+            waits: Cell::default(),
             current: Cell::default(),
             pump: RefCell::default(),
             limit: RefCell::default(),
@@ -279,11 +283,14 @@ impl Host {
 
     /// What a coroutine is at; absent if it has ended.
     pub(crate) fn status(&self, id: Id) -> Option<Status> {
+        if self.current.get().is_some_and(|(running, _)| running == id) {
+            return Some(Status::Run);
+        }
         let coroutines = self.coroutines.borrow();
         coroutines.get(id.index).filter(|it| it.generation == id.generation).map(|it| it.status)
     }
 
-    /// Notes what a coroutine is at.
+    /// Notes what a coroutine is at when it does not run; unless somebody says more, it waits for a connection.
     #[inline]
     pub(crate) fn set_status(&self, id: Id, status: Status) {
         let mut coroutines = self.coroutines.borrow_mut();

@@ -19,7 +19,7 @@ use sluice_net::{
 use crate::address::{self, Peer};
 use crate::cause::Cause;
 use crate::frame::{Frame, Kind, Reply, native};
-use crate::host::{Host, Status};
+use crate::host::Host;
 use crate::ports::Share;
 use crate::settings::{Level, Role};
 use crate::tcp::{milliseconds, no_task, push_connection};
@@ -198,8 +198,7 @@ fn start_connect(frame: &Frame<'_>) -> Reply {
         _ => milliseconds(frame.number(2).unwrap_or(0.0)),
     };
     let host = frame.host().shared();
-    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
-    host.set_status(id, Status::Io);
+    let Some(id) = frame.task() else { return no_task(frame) };
     let client = frame.object::<Client>(4).map(|client| client.0.clone());
     spawn(async move {
         let done = Deadline::new().limit(limit, reach_with(peer, own, client)).await;

@@ -64,7 +64,7 @@ fn running(frame: &Frame<'_>) -> Reply {
 /// `wait()`: what `wakeup` is given.
 fn wait(frame: &Frame<'_>) -> Reply {
     let host = frame.host();
-    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
+    let Some(id) = frame.task() else { return no_task(frame) };
     host.set_status(id, Status::Wait);
     Reply::Wait
 }
@@ -120,12 +120,13 @@ fn ready(frame: &Frame<'_>) -> Reply {
 /// All coroutines, as keys of a table with what they are at.
 fn all(frame: &Frame<'_>) -> Reply {
     let host = frame.host();
+    let running = host.current.get().map(|(_, thread)| thread);
     let list: Vec<_> = {
         let mut coroutines = host.coroutines.borrow_mut();
         let all = coroutines.iter_mut();
         all.map(|(_, it)| {
             it.exposed = true;
-            (it.thread, it.status)
+            (it.thread, if running == Some(it.thread) { Status::Run } else { it.status })
         })
         .collect()
     };
@@ -144,7 +145,7 @@ fn sleep(frame: &Frame<'_>) -> Reply {
         return frame.raise("bad argument #1 to 'sleep': milliseconds are expected");
     };
     let host = frame.host().shared();
-    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
+    let Some(id) = frame.task() else { return no_task(frame) };
     host.set_status(id, Status::Sleep);
     spawn(async move {
         Deadline::new().sleep(milliseconds(number)).await;

@@ -117,7 +117,7 @@ fn wait_for(frame: &Frame<'_>, connection: &Connection, wanted: Wanted<'_>) -> R
     if matches!(wanted, Wanted::Exactly(count) if count > host.settings.read_limit) {
         return frame.fail(Cause::NO_BUFFERS.text().as_bytes());
     }
-    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
+    let Some(id) = frame.task() else { return no_task(frame) };
     let until = match frame.count() {
         0..=2 => Nanos::MAX,
         _ if frame.kind(3) == Kind::Nil => Nanos::MAX,
@@ -137,7 +137,13 @@ fn wait_for(frame: &Frame<'_>, connection: &Connection, wanted: Wanted<'_>) -> R
 /// A coroutine that a script made itself gives way to whoever resumed it, not to the loop.
 #[cold]
 pub(crate) fn no_task(frame: &Frame<'_>) -> Reply {
-    frame.raise("attempt to wait outside a task: use task.fork instead of coroutine.create or wrap")
+    match frame.host().running(frame.state()) {
+        Some(_) => frame
+            .raise("attempt to wait within a function that is called by gsub, sort or the like"),
+        None => frame.raise(
+            "attempt to wait outside a task: use task.fork instead of coroutine.create or wrap",
+        ),
+    }
 }
 
 /// Milliseconds of a script; what is negative or no number is nothing.
@@ -171,7 +177,7 @@ fn write(frame: &Frame<'_>) -> Reply {
             frame.push_truth(true);
             Reply::Values(1)
         }
-        Taken::Later => match frame.host().running(frame.state()) {
+        Taken::Later => match frame.task() {
             Some(id) => {
                 connection.hold(id, frame.state());
                 Reply::Wait

@@ -13,7 +13,6 @@ use crate::address::{self, Peer};
 use crate::cause::Cause;
 use crate::connection::nanos;
 use crate::frame::{Frame, Kind, Reply, native};
-use crate::host::Status;
 use crate::listen::own_address;
 use crate::tcp::{milliseconds, no_task};
 use crate::vm;
@@ -177,8 +176,7 @@ fn receive(frame: &Frame<'_>) -> Reply {
         },
     };
     let host = frame.host().shared();
-    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
-    host.set_status(id, Status::Io);
+    let Some(id) = frame.task() else { return no_task(frame) };
     shared.read.set(true);
     spawn(async move {
         let received = arrive(&shared, until).await;

@@ -247,11 +247,11 @@ fn resume(host: &Host, id: Id, values: i32) {
             desk.hand_over(values);
             return;
         }
-        it.status = Status::Run;
+        it.status = Status::Io;
         it.thread
     };
     match step(host, Some(id), thread, values) {
-        ffi::LUA_YIELD if host.status(id) != Some(Status::Run) => {}
+        ffi::LUA_YIELD if host.waits.take() => {}
         ffi::LUA_YIELD => fail(host, id, thread, Some(STRAY)),
         0 => finish(host, id),
         _ => fail(host, id, thread, None),
@@ -267,6 +267,7 @@ pub(crate) const STRAY: &str =
 #[inline]
 pub(crate) fn step(host: &Host, id: Option<Id>, thread: *mut lua_State, values: i32) -> c_int {
     mark_stack(host);
+    host.waits.set(false);
     host.current.set(id.map(|id| (id, thread)));
     // SAFETY: the thread is kept, is not running, and has the values on its stack.
     let status = within_budget(host, || unsafe { ffi::lua_resume_(thread, values) });

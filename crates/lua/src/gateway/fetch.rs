@@ -9,7 +9,7 @@ use sluice_message::Fields;
 use super::fields;
 use super::request::BODY;
 use crate::frame::{Frame, Kind, Reply, native};
-use crate::host::{Host, Status};
+use crate::host::Host;
 use crate::known::is_name;
 use crate::tcp::{milliseconds, no_task};
 use crate::vm;
@@ -27,7 +27,7 @@ fn fetch(frame: &Frame<'_>) -> Reply {
     };
     let name = String::from_utf8_lossy(name).into_owned();
     let host = frame.host().shared();
-    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
+    let Some(id) = frame.task() else { return no_task(frame) };
     let Some(fetcher) = fetcher() else {
         return frame.raise("fetch: there are no upstreams here");
     };
@@ -41,7 +41,6 @@ fn fetch(frame: &Frame<'_>) -> Reply {
         Ok(request) => request,
         Err(raised) => return raised,
     };
-    host.set_status(id, Status::Io);
     let fetching = fetcher.fetch(request);
     sluice_net::spawn(async move {
         let fetched = fetching.await;

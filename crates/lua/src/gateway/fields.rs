@@ -37,9 +37,17 @@ impl Wrong {
 #[inline]
 pub(crate) fn value(text: &[u8]) -> Option<&[u8]> {
     let (words, rest) = text.as_chunks::<8>();
-    let all_good = words.iter().all(|word| is_plain(*word)) && !rest.iter().any(is_bad);
+    let rest_is_good = match text.last_chunk::<8>() {
+        // Some of it for the second time, which is sooner done than byte by byte.
+        Some(last) => is_plain(*last),
+        None => !rest.iter().any(is_bad),
+    };
     // Few values have tabs within; those are looked at byte by byte.
-    (all_good || !text.iter().any(is_bad)).then(|| text.trim_ascii())
+    let good =
+        (rest_is_good && words.iter().all(|word| is_plain(*word))) || !text.iter().any(is_bad);
+    let [first, .., last] = text else { return good.then(|| text.trim_ascii()) };
+    let is_bare = *first > b' ' && *last > b' ';
+    good.then(|| if is_bare { text } else { text.trim_ascii() })
 }
 
 #[inline]

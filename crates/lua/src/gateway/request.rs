@@ -9,7 +9,6 @@ use super::fields::{self, Others};
 use super::missing::nothing_there;
 use super::query;
 use crate::frame::{Frame, Kind, Reply, native};
-use crate::host::Status;
 use crate::known::is_name;
 use crate::lease::{Exchange, Wish};
 use crate::tcp::no_task;
@@ -62,7 +61,8 @@ fn sent_already(frame: &Frame<'_>) -> Reply {
 /// The name that a method of ours is called with; it says so if the object was left out.
 #[inline]
 pub(crate) fn name<'f>(frame: &'f Frame<'_>, index: i32) -> Option<&'f [u8]> {
-    if frame.kind(1) == Kind::Table { frame.bytes(index) } else { None }
+    // What it is a method of is looked at when something is wrong: without it there is an argument too few.
+    frame.bytes(index)
 }
 
 #[cold]
@@ -71,6 +71,12 @@ pub(crate) fn no_name(frame: &Frame<'_>) -> Reply {
         Kind::Table => frame.raise("bad argument: a name is expected"),
         _ => frame.raise("call it with a colon, as in request:header(name)"),
     }
+}
+
+/// Why a line was not written.
+#[cold]
+pub(crate) fn not_written(frame: &Frame<'_>, name: &[u8], wrong: &fields::Wrong) -> Reply {
+    if frame.kind(1) == Kind::Table { wrong.raise(frame, name) } else { no_name(frame) }
 }
 
 /// Pushes something of the request.
@@ -266,7 +272,7 @@ fn write(frame: &Frame<'_>, others: Others) -> Reply {
             };
         }
         let written = fields::write(frame, &mut context.request.fields, name, 3, others);
-        written.map_err(|wrong| wrong.raise(frame, name))
+        written.map_err(|wrong| not_written(frame, name, &wrong))
     })
 }
 
@@ -426,9 +432,10 @@ fn body(frame: &Frame<'_>) -> Reply {
         Some(None) => return sent_already(frame),
         None => return nothing_there(frame),
     }
-    let Some(id) = host.running(frame.state()) else { return no_task(frame) };
+    if frame.task().is_none() {
+        return no_task(frame);
+    }
     host.exchange.wish.set(Wish::Content(wanted));
-    host.set_status(id, Status::Io);
     Reply::Wait
 }
 

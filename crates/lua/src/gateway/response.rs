@@ -5,7 +5,7 @@ use sluice_message::Span;
 
 use super::fields::{self, Others};
 use super::missing::nothing_there;
-use super::request::{name, no_name};
+use super::request::{name, no_name, not_written};
 use crate::frame::{Frame, Reply, native};
 use crate::lease::Exchange;
 
@@ -118,7 +118,7 @@ fn write(frame: &Frame<'_>, others: Others) -> Reply {
     let Some(name) = name(frame, 2) else { return no_name(frame) };
     with(frame, |context| {
         let written = fields::write(frame, &mut context.response.fields, name, 3, others);
-        written.map(|()| 0).map_err(|wrong| wrong.raise(frame, name))
+        written.map(|()| 0).map_err(|wrong| not_written(frame, name, &wrong))
     })
 }
 

@@ -138,7 +138,7 @@ impl Station {
     #[inline]
     pub(crate) fn step(&self, run: Run, values: i32) -> Turn {
         let host = &*self.host;
-        host.set_status(run.id, Status::Run);
+        host.set_status(run.id, Status::Io);
         let turn = match vm::step(host, Some(run.id), run.thread, values) {
             0 => Turn::Returned(run),
             _ if matches!(host.exchange.wish.get(), Wish::Leave(_)) => {
@@ -146,7 +146,7 @@ impl Station {
                 vm::retire(host, run.id);
                 Turn::Returned(self.take())
             }
-            LUA_YIELD if host.status(run.id) != Some(Status::Run) => Turn::Waits(run),
+            LUA_YIELD if host.waits.take() => Turn::Waits(run),
             LUA_YIELD => self.fail(&run, Some(vm::STRAY)),
             _ => self.fail(&run, None),
         };

@@ -126,6 +126,29 @@ fn recursion_has_a_bound() {
 }
 
 #[test]
+fn nobody_waits_below_functions_of_c() {
+    for (act, wait) in [
+        ("read", "c:read(5)"),
+        ("readline", "c:readline()"),
+        ("sleep", "time.sleep(1)"),
+        ("wait", "task.wait()"),
+        ("connect", "tcp.connect('127.0.0.1:1')"),
+    ] {
+        let functions =
+            format!("acts.{act} = function(c) ('x'):gsub('x', function() {wait} end) end");
+        fails(&functions, act, "called by gsub", LONG);
+        // Who catches that has waited for nothing: the next wait is for what it says.
+        let mut script = Scripted::start(&format!(
+            "serve(function(c) report(pcall(string.gsub, 'x', 'x', function() {wait} end) == false)
+             collectgarbage() report(c:read(5), c:read(1)) end)"
+        ));
+        let mut peer = script.connect();
+        peer.send("12345x");
+        script.expect(&["true", "12345 x"]);
+    }
+}
+
+#[test]
 fn errors_in_handlers_of_errors_are_errors() {
     for (act, body, word) in [
         ("handler", "error(select(2, xpcall(error, function() error('again') end)))", "error"),
