@@ -20,12 +20,35 @@ pub fn page_example(page: &str, replace: &[(&str, &str)], rest: &str) -> String 
         assert!(example.contains(word), "{page} says {word:?}");
         example = example.replace(word, other);
     }
+    format!("{}{rest}", at_free_addresses(&example, page))
+}
+
+/// The first example below a heading of a page of docs, as [`page_example`] makes it.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn section_example(page: &str, heading: &str, replace: &[(&str, &str)]) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let text = std::fs::read_to_string(&path).expect("the page is there");
+    let (_, section) = text.split_once(heading).expect("the page has this heading");
+    let (_, after) = section.split_once("```toml\n").expect("an example follows it");
+    let mut example = after.split("```").next().unwrap_or_default().to_owned();
+    for (word, other) in replace {
+        assert!(example.contains(word), "{page} says {word:?}");
+        example = example.replace(word, other);
+    }
+    at_free_addresses(&example, page)
+}
+
+fn at_free_addresses(example: &str, page: &str) -> String {
     let free = "name = \"web\"\naddress = \"127.0.0.1:0\"";
+    let mut example = example.to_owned();
     for address in ["address = \"127.0.0.1:8080\"", "address = \"0.0.0.0:8080\""] {
         example = example.replacen(address, free, 1);
     }
     assert!(example.contains(free), "{page} listens on port 8080");
-    format!("admin.address = \"127.0.0.1:0\"\nlog.access = \"off\"\n{example}\n{rest}")
+    format!("admin.address = \"127.0.0.1:0\"\nlog.access = \"off\"\n{example}\n")
 }
 
 /// What curl got.

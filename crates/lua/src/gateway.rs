@@ -19,6 +19,7 @@ mod query;
 mod request;
 mod response;
 mod script;
+mod shared;
 mod station;
 mod turn;
 

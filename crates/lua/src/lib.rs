@@ -34,6 +34,7 @@ mod pkey;
 mod ports;
 mod service;
 mod settings;
+mod store;
 mod task;
 mod tcp;
 #[cfg(test)]

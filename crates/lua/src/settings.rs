@@ -32,6 +32,8 @@ pub struct Settings {
     pub access: Vec<Access>,
     /// What the script is to the program.
     pub role: Role,
+    /// Stores that the script may use, and the bytes that they may have; empty for a service.
+    pub stores: Vec<(String, usize)>,
 }
 
 /// What a script is to the program.
@@ -61,6 +63,7 @@ impl Settings {
             log_rate: 1000,
             access: Vec::new(),
             role: Role::Service,
+            stores: Vec::new(),
         }
     }
 

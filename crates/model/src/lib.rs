@@ -64,7 +64,7 @@ pub use listener::{
     TLS_VERSIONS, TlsTerms,
 };
 pub use log::{AccessLog, Log};
-pub use lua::{LuaAccess, LuaChunk, LuaPhase, LuaScript, LuaSource};
+pub use lua::{LuaAccess, LuaChunk, LuaPhase, LuaScript, LuaSource, Store};
 pub use mirror::Mirror;
 pub use model::{Admin, Model, Origin, Resolver};
 pub use overload::{Adaptive, Concurrency, ConcurrencyLimit, MemoryLimit, Overload};

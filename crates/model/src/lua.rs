@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::fields::Fields;
+use crate::name::parse_name;
 use crate::problem::Flaw;
 use crate::respond::parse_path;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
@@ -23,6 +24,48 @@ pub struct LuaScript {
     pub budget: Duration,
     /// What it may do beside what every script may.
     pub allow: Vec<LuaAccess>,
+    /// Stores that it may use.
+    pub stores: Vec<Store>,
+}
+
+/// Values that scripts share between all workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// Name in the configuration.
+    pub name: String,
+    /// Bytes that it may have.
+    pub size: u64,
+}
+
+/// The store that is there without being declared.
+const DEFAULT: &str = "default";
+
+pub(crate) static STORE: Section = Section {
+    name: "store",
+    doc: "Values that scripts share between all workers, kept through reloads; its name is the key, as in \
+          `[store.limits]`. The one called `default` is there without being declared.",
+    keys: &[Key {
+        name: "size",
+        kind: Kind::Size { min: 64 << 10, max: 1 << 40, word: None },
+        preset: Preset::Value("16MiB"),
+        doc: "What it may have of memory; what was not used for the longest time goes when it is full.",
+    }],
+};
+
+/// Reads the stores; `default` is among them.
+pub(crate) fn read_stores(root: &Fields<'_, '_>) -> Vec<Store> {
+    let mut stores = Vec::new();
+    for (name, fields) in root.named("store") {
+        root.report.accept(name.span, parse_name(name.text));
+        let size = fields.size("size");
+        stores.extend(size.map(|size| Store { name: name.text.to_owned(), size }));
+    }
+    if !stores.iter().any(|store| store.name == DEFAULT) {
+        let fields = Fields::open(None, root.span, &STORE, root.report);
+        let size = fields.size("size");
+        stores.extend(size.map(|size| Store { name: DEFAULT.to_owned(), size }));
+    }
+    stores
 }
 
 /// Where a script is.
@@ -190,6 +233,7 @@ pub(crate) fn read_script(fields: &Fields<'_, '_>) -> Option<LuaScript> {
         memory: fields.size("memory")?,
         budget: fields.duration("budget"),
         allow: fields.list("allow", parse_access),
+        stores: Vec::new(),
     })
 }
 

@@ -7,14 +7,15 @@ use ipnet::IpNet;
 
 use crate::address::{Address, parse_address, parse_name_server, parse_network};
 use crate::fields::Fields;
-use crate::filter::{FILTER, Filter, Filters};
+use crate::filter::{FILTER, Filter, FilterKind, Filters};
 use crate::listener::{LISTENER, Listener, read_listeners};
 use crate::log::{LOG, Log, read_log};
+use crate::lua::{STORE, read_stores};
 use crate::overload::{OVERLOAD, Overload, read_overload};
 use crate::place::Span;
 use crate::problem::{Flaw, Problem};
 use crate::report::Report;
-use crate::route::{ROUTE, Route, read_routes};
+use crate::route::{Action, ROUTE, Route, read_routes};
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 use crate::tree::Node;
 use crate::upstream::{Roster, UPSTREAM, Upstream};
@@ -161,6 +162,12 @@ pub(crate) static ROOT: Section = Section {
             doc: "Filters of all routes, in the order they are asked; those of a route come behind them.",
         },
         Key {
+            name: "store",
+            kind: Kind::Named(&STORE),
+            preset: Preset::Absent("`default` alone"),
+            doc: "Values that scripts share between all workers, by name.",
+        },
+        Key {
             name: "route",
             kind: Kind::Tables(&ROUTE),
             preset: Preset::Absent("every request is answered with 404"),
@@ -219,11 +226,14 @@ pub(crate) fn read_model(document: &Node, report: &Report<'_>) -> Model {
     let listeners = read_listeners(&root);
     let mut roster = Roster::read(&root);
     let mut filters = Filters::read(&root, &mut roster);
-    let routes = read_routes(&root, &listeners, (&mut roster, &mut filters));
+    let mut routes = read_routes(&root, &listeners, (&mut roster, &mut filters));
+    let scripts = share_stores(&root, &mut filters.list, &mut routes);
     if !report.has_errors() {
         filters.warn_unused(report);
-        // A route at fault may have been the one that uses it.
-        roster.warn_unused(report);
+        // A route at fault may have been the one that uses it, and scripts may ask any of them.
+        if scripts == 0 {
+            roster.warn_unused(report);
+        }
     }
     Model {
         workers,
@@ -240,6 +250,21 @@ pub(crate) fn read_model(document: &Node, report: &Report<'_>) -> Model {
         routes,
         warnings: Vec::new(),
     }
+}
+
+/// Tells all scripts which stores there are; how many scripts there are.
+fn share_stores(root: &Fields<'_, '_>, filters: &mut [Filter], routes: &mut [Route]) -> usize {
+    let stores = read_stores(root);
+    let of_filters = filters.iter_mut().filter_map(|filter| match &mut filter.kind {
+        FilterKind::Lua(lua) => Some(&mut lua.script),
+        _ => None,
+    });
+    let of_routes = routes.iter_mut().filter_map(|route| match &mut route.action {
+        Action::Lua(script) => Some(&mut **script),
+        _ => None,
+    });
+    let scripts = of_filters.chain(of_routes);
+    scripts.map(|script| script.stores.clone_from(&stores)).count()
 }
 
 fn read_resolver(fields: &Fields<'_, '_>) -> Resolver {

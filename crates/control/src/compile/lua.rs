@@ -89,6 +89,10 @@ pub(super) fn program(
             chunks.iter().find_map(|chunk| chunk.file.clone()).unwrap_or_default()
         }
     };
+    let sizes = script
+        .stores
+        .iter()
+        .map(|store| (store.name.clone(), usize::try_from(store.size).unwrap_or(usize::MAX)));
     let settings = Settings {
         path: script.path.clone(),
         variables: script.variables.clone(),
@@ -96,6 +100,7 @@ pub(super) fn program(
         budget: script.budget,
         access: access.collect(),
         role: Role::Part,
+        stores: sizes.collect(),
         ..Settings::new(file)
     };
     Program::new(settings, text, Voice::part(who, log))

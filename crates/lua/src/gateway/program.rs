@@ -13,6 +13,7 @@ use super::script::{Chunk, Phase, Script};
 use super::station::{Function, Functions, Station};
 use crate::basic::{chunk_name, read, without_first_comment};
 use crate::settings::Settings;
+use crate::store::{Store, open};
 use crate::voice::Voice;
 
 /// A script and who runs it. Each worker that needs it has a state of its own, which lasts as long as this.
@@ -23,6 +24,8 @@ pub struct Program {
     voice: Voice,
     /// Which functions it has.
     has: Functions,
+    /// What it shares between workers, and with the program that comes after it.
+    stores: Vec<Arc<Store>>,
     /// Files it is made of beside its own text, and what was in them.
     files: Vec<(PathBuf, Vec<u8>)>,
     /// What tells the workers that it is over, when it is dropped.
@@ -116,6 +119,7 @@ impl Program {
         let program = Arc::new(Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             has: tried.functions,
+            stores: script.settings.stores.iter().map(|(name, size)| open(name, *size)).collect(),
             script,
             voice,
             files,
@@ -168,6 +172,10 @@ impl Program {
 
     #[cold]
     fn open(&self, worker: usize) -> Result<Rc<Station>, String> {
+        // Now that it is in force.
+        for (store, (_, size)) in self.stores.iter().zip(&self.script.settings.stores) {
+            store.resize(*size);
+        }
         let station = Rc::new(Station::new(&self.script, self.voice.clone(), worker)?);
         STATIONS.with_borrow_mut(|all| all.push((self.number, Rc::clone(&station))));
         let (post, end) = mailbox();

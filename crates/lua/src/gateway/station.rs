@@ -9,7 +9,7 @@ use mlua_sys::{lua_CFunction, lua_State};
 use sluice_net::spawn;
 
 use super::script::Script;
-use super::{answer, fetch, openresty, request, response};
+use super::{answer, fetch, openresty, request, response, shared};
 use crate::frame::{Frame, Kind};
 use crate::host::{Desk, Host, Id};
 use crate::modules::{install, push_functions};
@@ -19,6 +19,9 @@ use crate::voice::Voice;
 
 /// What a script of the gateway is made ready with.
 const GATEWAY: &str = include_str!("../script/gateway.lua");
+
+/// What makes `store`.
+const STORE: &str = include_str!("../script/store.lua");
 
 /// Coroutines that are kept for the next exchanges.
 const IDLE: usize = 256;
@@ -157,6 +160,10 @@ fn prepare(host: &Host) -> Result<[i32; 2], String> {
         }
         frame.push_count(u64::try_from(request::BODY).unwrap_or(u64::MAX));
         frame.set_field(b"body_limit");
+        frame.push_chunk(STORE.as_bytes(), "=store")?;
+        frame.set_field(b"make_store");
+        push_functions(frame, &shared::FUNCTIONS);
+        frame.set_field(b"store");
         Ok::<_, String>(kept)
     })?;
     vm::call_main(host, 1, 0)?;

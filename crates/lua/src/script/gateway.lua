@@ -10,6 +10,7 @@ setmetatable(request, { __index = native.request_get, __newindex = native.reques
 setmetatable(response, { __index = native.response_get, __newindex = native.response_set, __metatable = "response" })
 respond = native.respond
 fetch = native.fetch
+store = native.make_store(native.store)
 
 log = setmetatable({
   debug = logger.debug,

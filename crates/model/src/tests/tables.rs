@@ -247,6 +247,7 @@ fn every_unknown_key_is_refused_everywhere() {
         "upstream.a = { servers = 'h:1', protocol = 'http2', http2.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', retry.hedge.zzzzzzz = 1 }",
         "listener = [{ address = ':1', proxy_protocol = { from = '::1', zzzzzzz = 1 } }]",
+        "store.a = { zzzzzzz = 1 }",
         "route = [{ proxy = 'h:1', mirror.zzzzzzz = 1 }]",
         "route = [{ proxy = 'h:1', grpc.zzzzzzz = 1 }]",
         "route = [{ health = true, zzzzzzz = 1 }]",
