@@ -28,6 +28,10 @@ const IDLE_FILTERS: f64 = 400.0;
 const KNOWN_TOKEN: f64 = 1_500.0;
 /// What one costs now, its chain included, beyond a direct answer; the decision alone is within the 300 that are wanted.
 const RATE_LIMIT: f64 = 580.0;
+/// What a script costs that reads one header and sets another, beyond a direct answer; 1 200 are wanted.
+const LUA_FILTER: f64 = 2_150.0;
+/// Wanted of a script that answers: a thousand beyond 1.3 times what answers by itself.
+const LUA_ANSWER: f64 = 1.3 * DIRECT + 1_000.0;
 /// What is kept costs little more than what is configured.
 const KEPT: f64 = 1.25 * DIRECT;
 const ROUTES: f64 = 1.05;
@@ -131,6 +135,8 @@ pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
     };
     let (idle, jwt) = (behind(Filters::Idle)?, behind(Filters::Jwt)?);
     let rate_limit = behind(Filters::RateLimit)?;
+    let lua_filter = behind(Filters::Lua)?;
+    let lua_answer = direct + behind(Filters::LuaAnswer)?;
     let kept = |page| measure::instructions(&bench, Peer::Sluice, Role::Kept(origin.port, page));
     let (kept_tiny, kept_small) = (kept("/kept/tiny.txt")?, kept("/kept/small.txt")?);
     let mut missed = Vec::new();
@@ -140,6 +146,8 @@ pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
         ("user instructions for ten idle filters", idle, IDLE_FILTERS),
         ("user instructions for a token seen before", jwt, KNOWN_TOKEN),
         ("user instructions for a rate limit", rate_limit, RATE_LIMIT),
+        ("user instructions for a script that reads a header and sets one", lua_filter, LUA_FILTER),
+        ("user instructions per answer of a script", lua_answer, LUA_ANSWER),
         ("user instructions per hit in a cache, 13 bytes", kept_tiny, KEPT),
         ("user instructions per hit in a cache, 4 KiB", kept_small, KEPT),
         ("instructions with 10 000 routes against 1", one_kind, ROUTES),

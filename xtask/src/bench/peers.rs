@@ -192,6 +192,10 @@ pub enum Filters {
     Jwt,
     /// A rate limit by client, of which nobody is told.
     RateLimit,
+    /// A script that reads one header and sets another.
+    Lua,
+    /// None, and a script that answers.
+    LuaAnswer,
 }
 
 /// A token signed with HS256 and the secret in the configuration, which never ends.
@@ -215,6 +219,13 @@ impl Filters {
             Self::RateLimit => "[filter.f0.rate_limit]\nlimits = \"1000000/s\"\n\
                                 key = \"{client.ip}\"\nheaders = \"none\"\n"
                 .to_owned(),
+            Self::Lua => "[filter.f0.lua]\nscript = '''function request_head(request) \
+                          request:set_header('x-agent', request:header('user-agent') or '-') end'''\n"
+                .to_owned(),
+            Self::LuaAnswer => {
+                let script = "function answer(request) respond('Hello, World!') end";
+                return format!("\n[[route]]\npath = \"/f\"\nlua = {{ script = \"{script}\" }}\n");
+            }
         };
         let count = if self == Self::Idle { 10 } else { 1 };
         let names: Vec<String> = (0..count).map(|number| format!("\"f{number}\"")).collect();
