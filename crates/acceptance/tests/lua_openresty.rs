@@ -479,6 +479,77 @@ fn an_error_in_a_phase_costs_its_request_alone() {
 }
 
 #[test]
+fn dictionaries_are_shared_by_all_workers_and_outlive_reloads() {
+    let counting = |word: &str| {
+        let script = format!("ngx.say('{word}', (ngx.shared.counters:incr('hits', 1, 0)))\n");
+        let rest = config(&format!(
+            "[store.counters]\nsize = \"1MiB\"\n[[route]]\npath = \"/*\"\n[route.lua]\n\
+             content_by_lua = '''\n{script}'''\n"
+        ));
+        format!("workers = 2\n{rest}")
+    };
+    let gateway = Sluice::start(&counting("n"));
+    for hits in 1..=6 {
+        assert_eq!(ask(&gateway, "/", &[]).content, format!("n{hits}\n"));
+    }
+    gateway.reload(&counting("m"));
+    assert_eq!(ask(&gateway, "/", &[]).content, "m7\n");
+    gateway.stop();
+}
+
+#[test]
+fn dictionaries_do_what_is_published() {
+    let script = r#"
+        local dict = ngx.shared.default
+        local function all(...)
+            local words = {}
+            for index = 1, select('#', ...) do words[index] = tostring((select(index, ...))) end
+            ngx.say(table.concat(words, " "))
+        end
+        all(ngx.shared.dogs, dict:get("none"), dict:get(nil))
+        all(dict:set("a", "text", 0, 7)) all(dict:get("a")) all(dict:add("a", 1)) all(dict:add("b", 1.5))
+        all(dict:replace("c", 1)) all(dict:incr("b", 1)) all(dict:incr("n", 1)) all(dict:incr("n", 2, 40))
+        all(dict:set("t", {})) all(dict:set("a", nil)) all(dict:get("a")) all(dict:set("b", true)) all(dict:incr("b", 1))
+        all(dict:rpush("l", "x")) all(dict:lpush("l", 1)) all(dict:llen("l")) all(dict:lpop("l")) all(dict:rpop("l"))
+        all(dict:ttl("n")) all(dict:ttl("none")) all(dict:expire("n", 1000)) all(dict:ttl("n") > 900)
+        all(dict:free_space() <= dict:capacity(), #dict:get_keys())
+        dict:flush_all() all(dict:get("n")) all((dict:get_stale("n"))) all(dict:flush_expired() > 0)
+    "#;
+    says(
+        script,
+        &[
+            "nil nil nil nil key",
+            "true nil false",
+            "text 7",
+            "false exists false",
+            "true nil false",
+            "false not found false",
+            "2.5 nil false",
+            "nil not found",
+            "42 nil false",
+            "nil bad value type",
+            "true nil false",
+            "nil",
+            "true nil false",
+            "nil not a number",
+            "1",
+            "2",
+            "2",
+            "1",
+            "x",
+            "0",
+            "nil not found",
+            "true",
+            "true",
+            "true 2",
+            "nil",
+            "42",
+            "true",
+        ],
+    );
+}
+
+#[test]
 fn timers_run_behind_requests() {
     let gateway = content(
         r#"

@@ -8,7 +8,7 @@ use sluice_message::Fields;
 
 use super::missing::nothing_there;
 use super::script::Chunk;
-use super::{codec, ctx};
+use super::{codec, ctx, shared};
 use crate::frame::{Frame, Reply, native};
 use crate::host::Host;
 use crate::lease::{After, Exchange, Wish};
@@ -23,13 +23,14 @@ native!(native_phrase, phrase_of);
 
 /// What makes functions of the chunks, with the parts that it takes in this order.
 const LAYER: &str = include_str!("../script/ngx.lua");
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("ngx_output", include_str!("../script/ngx_output.lua")),
     ("ngx_request", include_str!("../script/ngx_request.lua")),
     ("ngx_variables", include_str!("../script/ngx_variables.lua")),
     ("ngx_codec", include_str!("../script/ngx_codec.lua")),
     ("ngx_time", include_str!("../script/ngx_time.lua")),
     ("ngx_json", include_str!("../script/ngx_json.lua")),
+    ("ngx_shared", include_str!("../script/ngx_shared.lua")),
 ];
 
 const FUNCTIONS: [(&str, lua_CFunction); 5] = [
@@ -56,6 +57,8 @@ pub(crate) fn load(
         for more in [&FUNCTIONS[..], &codec::FUNCTIONS, natives] {
             add_functions(frame, more);
         }
+        push_functions(frame, &shared::FUNCTIONS);
+        frame.set_field(b"store");
         frame.push_object(Rc::new(Null));
         frame.set_field(b"null");
         frame.push_table(0, 0);
