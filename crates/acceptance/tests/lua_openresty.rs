@@ -498,6 +498,56 @@ fn dictionaries_are_shared_by_all_workers_and_outlive_reloads() {
 }
 
 #[test]
+fn expressions_do_what_is_published() {
+    let script = r##"
+        local function all(...)
+            local words = {}
+            for index = 1, select('#', ...) do words[index] = tostring((select(index, ...))) end
+            ngx.say(table.concat(words, " "))
+        end
+        local m = ngx.re.match("hello, 1234", "([0-9])[0-9]+")
+        all(m[0], m[1], m[2])
+        local named = ngx.re.match("hello, 1234", "(?<remaining>[0-9]+)(x)?", "jo")
+        all(named.remaining, named[2])
+        local place = { pos = 2 }
+        all(ngx.re.match("1234, hello", "[0-9]+", "", place)[0], place.pos)
+        all(ngx.re.match("hello", "x"))
+        all(type(ngx.re.match("hello", "(")), type(select(2, ngx.re.match("hello", "("))))
+        all(ngx.re.find("hello, 1234", "([0-9]+)", "jo"))
+        all(ngx.re.find("hello, 1234", "([a-z]+), ([0-9]+)", "jo", nil, 2))
+        local words = {}
+        for found in ngx.re.gmatch("hello, world!", "([a-z]+)", "i") do words[#words + 1] = found[1] end
+        all(unpack(words))
+        all(ngx.re.sub("hello, 1234", "([0-9])[0-9]", "[$0][$1]"))
+        all(ngx.re.sub("hello, 1234", "[0-9]", "$${0}00"))
+        all(ngx.re.gsub("hello, world", "([a-z])[a-z]+", function(it) return "[" .. it[0] .. "," .. it[1] .. "]" end, "i"))
+        all(ngx.re.gsub("hello", "l", "$x"))
+        all(ngx.re.gsub("abc", "", "-"))
+        local into = { old = 1 }
+        all(ngx.re.match("ab", "(a)(b)", "", nil, into) == into, into[2], into.old)
+    "##;
+    says(
+        script,
+        &[
+            "1234 1 nil",
+            "1234 false",
+            "234 5",
+            "nil nil",
+            "nil string",
+            "8 11",
+            "8 11",
+            "hello world",
+            "hello, [12][1]34 1",
+            "hello, 100234 1",
+            "[hello,h], [world,w] 2",
+            "nil nil the replacement \"$x\": after a dollar comes $, the number of a group or {its name}",
+            "-a-b-c- 4",
+            "true b 1",
+        ],
+    );
+}
+
+#[test]
 fn dictionaries_do_what_is_published() {
     let script = r#"
         local dict = ngx.shared.default

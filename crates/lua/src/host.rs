@@ -12,6 +12,7 @@ use sluice_net::interrupt::Limit;
 
 use crate::lease::Lease;
 use crate::memory::Memory;
+use crate::patterns::Patterns;
 use crate::ports::Ports;
 use crate::settings::{Level, Settings};
 use crate::throttle::Throttled;
@@ -170,6 +171,8 @@ pub(crate) struct Host {
     pub(crate) exchange: Lease,
     /// Files that `require` has read.
     pub(crate) sources: RefCell<Vec<PathBuf>>,
+    /// Regular expressions it has used.
+    pub(crate) patterns: RefCell<Patterns>,
     last: Cell<u64>,
 }
 
@@ -206,6 +209,7 @@ impl Host {
             forsaken: Cell::default(),
             exchange: Lease::default(),
             sources: RefCell::default(),
+            patterns: RefCell::default(),
             last: Cell::default(),
         })
     }

@@ -5,7 +5,7 @@ use mlua_sys::lua_CFunction;
 use crate::frame::{Frame, collect, native_guard};
 use crate::host::Host;
 use crate::{
-    basic, cipher, compress, digest, dns, http, json, listen, pkey, task, tcp, tls, udp, vm,
+    basic, cipher, compress, digest, dns, http, json, listen, pkey, regex, task, tcp, tls, udp, vm,
 };
 
 /// What a state is made ready with.
@@ -52,6 +52,7 @@ const MODULES: &[(&str, &str)] = &[
     ("silly.metrics.prometheus", include_str!("script/prometheus.lua")),
     ("silly.console", include_str!("script/console.lua")),
     ("silly.sync", include_str!("script/sync.lua")),
+    ("regex", include_str!("script/regex.lua")),
 ];
 
 /// Functions for modules, which are not seen by scripts otherwise.
@@ -115,6 +116,7 @@ const FURTHER: &[&[(&str, lua_CFunction)]] = &[
     &dns::FUNCTIONS,
     &tls::FUNCTIONS,
     &http::FUNCTIONS,
+    &regex::FUNCTIONS,
 ];
 
 /// Makes a new state ready for a script.

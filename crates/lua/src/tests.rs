@@ -4,6 +4,7 @@ mod console;
 mod crypto;
 mod datagrams;
 mod documents;
+mod expressions;
 mod hostile;
 mod http;
 mod metrics;

@@ -23,7 +23,7 @@ native!(native_phrase, phrase_of);
 
 /// What makes functions of the chunks, with the parts that it takes in this order.
 const LAYER: &str = include_str!("../script/ngx.lua");
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 8] = [
     ("ngx_output", include_str!("../script/ngx_output.lua")),
     ("ngx_request", include_str!("../script/ngx_request.lua")),
     ("ngx_variables", include_str!("../script/ngx_variables.lua")),
@@ -31,6 +31,7 @@ const PARTS: [(&str, &str); 7] = [
     ("ngx_time", include_str!("../script/ngx_time.lua")),
     ("ngx_json", include_str!("../script/ngx_json.lua")),
     ("ngx_shared", include_str!("../script/ngx_shared.lua")),
+    ("ngx_regex", include_str!("../script/ngx_regex.lua")),
 ];
 
 const FUNCTIONS: [(&str, lua_CFunction); 5] = [

@@ -168,3 +168,10 @@ fn secrets_are_sealed_and_tokens_judged() {
     let script = run("jwt.encode", "no port", "").0;
     assert_eq!((script.output(), script.log()), (String::new(), String::new()));
 }
+
+#[test]
+fn expressions_find_what_they_say() {
+    let script = run("regex.split", "no port", "").0;
+    let said = "/users/42\tusers\t42\n4\t5\n22.11.2026\t1\na ******\t1\na|b|c\none\ntwo\n";
+    assert_eq!((script.output().as_str(), script.log().as_str()), (said, ""));
+}
