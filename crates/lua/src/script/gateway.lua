@@ -3,6 +3,7 @@
 local native = ...
 
 local logger = require("silly.logger")
+local task, time = require("silly.task"), require("silly.time")
 local concat = table.concat
 
 request, response = native.request, native.response
@@ -11,6 +12,7 @@ setmetatable(response, { __index = native.response_get, __newindex = native.resp
 respond = native.respond
 fetch = native.fetch
 store = native.make_store(native.store)
+regex = require("regex")
 
 log = setmetatable({
   debug = logger.debug,
@@ -22,6 +24,29 @@ log = setmetatable({
     logger.info(...)
   end,
 })
+
+-- Calls a function again and again, in a task of its own, until the state ends or the function it returns is called.
+-- A call that is still under way is not overtaken; one that fails is in the log, and the next one comes.
+function every(seconds, body)
+  if type(seconds) ~= "number" or not (seconds >= 0.001) then
+    error("every: seconds from 0.001 on are expected, not " .. tostring(seconds), 2)
+  end
+  if type(body) ~= "function" then
+    error("every: a function is expected, not " .. tostring(body), 2)
+  end
+  local timer, running
+  local function ring()
+    timer = time.after(seconds * 1000, ring)
+    if not running or not task.status(running) then
+      running = task.running()
+      body()
+    end
+  end
+  timer = time.after(seconds * 1000, ring)
+  return function()
+    time.cancel(timer)
+  end
+end
 
 -- What becomes of content as a whole: for `return whole(function(body) ... end)`.
 function whole(change, most)
