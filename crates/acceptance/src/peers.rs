@@ -1,6 +1,6 @@
 //! Foreign servers on free ports, as far as tests need them: nginx, HAProxy, redis-server and one of WebSocket.
 
-use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use sluice_testkit::{Scratch, unclaimed_port};
@@ -38,7 +38,7 @@ impl Peer {
             let mut ended = false;
             let answers = eventually(|| {
                 ended = !matches!(peer.child.try_wait(), Ok(None));
-                ended || TcpStream::connect(&peer.address).is_ok()
+                ended || listens(peer.child.id(), &peer.address)
             });
             if answers && !ended {
                 return peer;
@@ -47,6 +47,30 @@ impl Peer {
         panic!("the peer did not start in {ATTEMPTS} attempts");
     }
 }
+
+/// Whether this very process listens at a port. To be connected would not say so: what looked for a free port may still
+/// have a listener there, in a process that another test has forked and that has not become its program yet.
+fn listens(process: u32, address: &str) -> bool {
+    let port = address.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let suffix = format!(":{:04X}", port.unwrap_or_default());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    let sockets: Vec<PathBuf> = table
+        .lines()
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (local, state, inode) = (words.get(1)?, words.get(3)?, words.get(9)?);
+            let found = local.ends_with(&suffix) && *state == LISTEN;
+            found.then(|| PathBuf::from(format!("socket:[{inode}]")))
+        })
+        .collect();
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
+    open.flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+        .any(|file| sockets.contains(&file))
+}
+
+/// The state of a listening socket in `/proc/net/tcp`.
+const LISTEN: &str = "0A";
 
 impl Drop for Peer {
     fn drop(&mut self) {
