@@ -78,3 +78,28 @@ fn what_a_script_knows_outlives_reloads_that_do_not_change_it() {
     assert!(say().starts_with("b "));
     gateway.stop();
 }
+
+#[test]
+fn the_file_of_a_script_is_watched() {
+    let text = config("[[route]]\nlua = { file = \"answer.lua\" }\n");
+    let gateway = Sluice::start_by(&text, |scratch| {
+        scratch.write("answer.lua", "function answer() respond('first') end");
+        let mut command = std::process::Command::new(sluice_testkit::binary());
+        command.current_dir(scratch.path());
+        command
+    });
+    assert_eq!(ask(&gateway, "/", &[]).content, "first");
+    for (script, outcome, answer) in [
+        ("function answer() respond('second') end", "reloaded sluice.toml", "second"),
+        ("function answer( respond", "reload failed: route", "second"),
+        ("function answer() respond('third') end", "reloaded sluice.toml", "third"),
+    ] {
+        let mark = gateway.words().mark();
+        let fresh = gateway.scratch().write("fresh", script);
+        std::fs::rename(fresh, gateway.scratch().path().join("answer.lua")).unwrap();
+        let line = gateway.words().wait_after(mark, "a script changed)").unwrap();
+        assert!(line.contains(outcome), "{line}");
+        assert_eq!(ask(&gateway, "/", &[]).content, answer);
+    }
+    gateway.stop();
+}

@@ -94,6 +94,7 @@ impl AdminSite {
             beginning: Beginning::Any,
             tls: None,
             proxy_protocol: None,
+            service: None,
             meter: self.meters.listener("admin"),
         }
     }

@@ -22,6 +22,8 @@ pub(crate) enum Event {
     CertificatesChanged,
     /// A file that filters are made of is another one; which one, if that is known.
     FilterFileChanged(Option<PathBuf>),
+    /// A file that a script of a route or a listener is made of may be another one.
+    ScriptChanged,
     /// A name server answered, or did not.
     Resolved(Resolution),
     /// The process that is to take over serves, or does not, for this reason.

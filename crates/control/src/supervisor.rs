@@ -4,6 +4,7 @@ mod certificates;
 mod configure;
 mod drain;
 mod filters;
+mod scripts;
 mod shown;
 mod sources;
 mod succeed;
@@ -149,6 +150,8 @@ fn start_and_serve(
         keyring: Keyring::default(),
         certificate_files: Followed::default(),
         filter_files: Followed::default(),
+        script_files: Followed::default(),
+        scripts: Vec::new(),
         limiters: Limiters::default(),
         shelf,
         memory,
@@ -208,6 +211,9 @@ struct Supervisor {
     keyring: Keyring,
     certificate_files: Followed,
     filter_files: Followed,
+    script_files: Followed,
+    /// Scripts of routes and listeners in force.
+    scripts: Vec<Arc<sluice_lua::Program>>,
     limiters: Limiters,
     shelf: Shelf,
     memory: MemoryWatch,
@@ -253,6 +259,11 @@ impl Supervisor {
                     }
                 }
                 Some(Event::FilterFileChanged(path)) => self.read_filters_again(path.as_deref()),
+                Some(Event::ScriptChanged) => {
+                    if self.has_new_scripts() {
+                        self.reload_now_or_later(Cause::ScriptChanged)?;
+                    }
+                }
                 Some(Event::ListChanged(path)) => self.read_list_again(&path),
                 Some(Event::Ended(thread, end)) => return Err(lost_thread(thread, &end)),
                 // Cannot be: we hold a sender ourselves.

@@ -17,7 +17,7 @@ use crate::handshake::serve_encrypted;
 use crate::listener::{ListenerState, Listeners};
 use crate::local::Worker;
 use crate::proxy_header::serve_announced;
-use crate::serve::serve;
+use crate::serve::{give, serve};
 use crate::streams::serve_streams;
 use crate::team::{HandOver, Inbox};
 use crate::{Beginning, ListenerPlan};
@@ -106,8 +106,13 @@ fn share(
     if worker.is_draining() {
         return Some((accepted, seat));
     }
-    let Some(other) = worker.member.idler(&worker.meters) else { return Some((accepted, seat)) };
     let scope = state.scope();
+    let home = scope.listener.service.as_ref().and_then(|service| service.home(worker.index));
+    let other = match home {
+        Some(home) => Some(home).filter(|home| *home != worker.index),
+        None => worker.member.idler(&worker.meters),
+    };
+    let Some(other) = other else { return Some((accepted, seat)) };
     let snapshot = Rc::clone(&scope.view).snapshot.clone();
     let plan = scope.listener.clone();
     match worker.member.hand_over(other, HandOver { accepted, seat, snapshot, plan }) {
@@ -151,6 +156,7 @@ fn take_in(
             let plan = state.plan();
             match (plan.header_timeout(peer), &plan.tls) {
                 (Some(timeout), _) => spawn(serve_announced(exchanges, connection, timeout)),
+                (None, None) if plan.service.is_some() => give(connection),
                 (None, None) if plan.beginning == Beginning::Shared => {
                     spawn(serve_streams(exchanges, Rc::new(connection), Received::default()));
                 }

@@ -4,18 +4,19 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
+use sluice_filter::Client;
 use sluice_message::{Fields, RequestHead, SpaceExhausted};
 use sluice_net::tls::{PeerCertificate, Security};
-use sluice_net::{Deadline, Stream};
+use sluice_net::{Deadline, PeerAddress, Stream};
 use sluice_wire::proxy::Ends;
 
-use crate::activity::LastSeen;
 use crate::errand::Errand;
 use crate::forward::Introduction;
 use crate::guard::{Refusal, Seat};
 use crate::listener::ListenerState;
 use crate::local::{Scope, Worker};
 use crate::pace::Lines;
+use crate::presence::Presence;
 
 /// What a connection keeps between requests.
 pub(crate) struct Connection {
@@ -35,9 +36,8 @@ pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     /// What is to be done instead of what it says, where there is no client.
     pub(crate) errand: Option<Box<Errand>>,
-    /// Its place among those that are counted; it has none without a client.
-    seat: Option<Seat>,
-    seen: LastSeen,
+    /// That it is there, for those that count.
+    presence: Presence,
 }
 
 impl Connection {
@@ -48,11 +48,6 @@ impl Connection {
         listener: &Rc<ListenerState>,
         worker: &Rc<Worker>,
     ) -> Self {
-        listener.meter().accepted.increment();
-        listener.meter().active.add(1);
-        worker.connections.set(worker.connections.get() + 1);
-        let seen = LastSeen::default();
-        worker.activity.enter(&seen, worker.meter());
         Self {
             stream,
             deadline: Deadline::new(),
@@ -65,14 +60,14 @@ impl Connection {
             listener: Rc::clone(listener),
             worker: Rc::clone(worker),
             errand: None,
-            seat: Some(seat),
-            seen,
+            presence: Presence::of_client(seat, listener, worker),
         }
     }
 
     /// A connection for an errand, of which nobody can tell that it is not this one. It is not counted, and is no part
     /// of the listener that this one belongs to.
     pub(crate) fn shadow(&self, stream: Stream, scope: &Scope, errand: Errand) -> Self {
+        let listener = ListenerState::new(&scope.view, &scope.listener, self.worker.index);
         Self {
             stream,
             deadline: Deadline::new(),
@@ -82,11 +77,10 @@ impl Connection {
             introduction: RefCell::new(None),
             lines: OnceCell::new(),
             served: Cell::new(0),
-            listener: ListenerState::new(&scope.view, &scope.listener, self.worker.index),
+            presence: Presence::of_nobody(&listener, &self.worker),
+            listener,
             worker: Rc::clone(&self.worker),
             errand: Some(Box::new(errand)),
-            seat: None,
-            seen: LastSeen::default(),
         }
     }
 
@@ -107,16 +101,21 @@ impl Connection {
     /// Something happens on it: a comparison, but for the first time in a second.
     #[inline]
     pub(crate) fn touch(&self) {
-        if self.worker.activity.is_first(&self.seen) {
-            self.worker.activity.touch(&self.seen, self.worker.meter());
-        }
+        self.presence.touch();
     }
 
     /// Counts the client, which was told by a header, among those of the listener.
     pub(crate) fn count_client(&mut self) -> Result<(), Refusal> {
-        let limits = self.listener.plan().connections;
-        self.seat = Some(self.listener.guard().enter_client(self.peer, &limits)?);
-        Ok(())
+        self.presence.count_client(self.peer)
+    }
+
+    /// The connection for a service: what is spoken over it, whose it is, and that it is there.
+    pub(crate) fn into_client(self) -> Client {
+        let peer = match self.ends() {
+            Some(ends) => PeerAddress::Tcp(ends.source),
+            None => PeerAddress::Unix,
+        };
+        Client { stream: self.stream, peer, place: Box::new(self.presence) }
     }
 
     /// The scheme of the URLs it was opened for.
@@ -158,15 +157,5 @@ impl Connection {
                 known.insert(Box::new(introduction)).replace(&mut head.fields)
             }
         }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        let Some(seat) = self.seat else { return };
-        self.listener.guard().leave(seat);
-        self.listener.meter().active.add(-1);
-        self.worker.activity.leave(&self.seen, self.worker.meter());
-        self.worker.on_connection_closed();
     }
 }

@@ -10,7 +10,7 @@ use sluice_net::tls::{Handshake, HandshakeError, Reason, Security, Version};
 use crate::answer::Level;
 use crate::burst::{Exchanges, Received};
 use crate::connection::Connection;
-use crate::serve::serve;
+use crate::serve::{give, serve};
 use crate::streams::serve_streams;
 use crate::{Beginning, ListenerTls};
 
@@ -27,6 +27,7 @@ pub(crate) async fn serve_encrypted(
 ) {
     // In a box of its own: what a handshake needs is no burden to connections that are open.
     match Box::pin(shake_hands(&mut connection, &tls)).await {
+        Ok(()) if connection.listener.plan().service.is_some() => give(connection),
         Ok(()) if is_shared(&connection) => {
             Box::pin(serve_streams(exchanges, Rc::new(connection), Received::default())).await;
         }

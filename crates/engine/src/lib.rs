@@ -30,6 +30,7 @@ mod local;
 mod opening;
 mod pace;
 mod patience;
+mod presence;
 mod proxy;
 mod proxy_header;
 mod redirect;

@@ -13,7 +13,7 @@ use crate::answer::Level;
 use crate::burst::{Exchanges, Received};
 use crate::connection::Connection;
 use crate::handshake::serve_encrypted;
-use crate::serve::serve;
+use crate::serve::{give, serve};
 use crate::streams::serve_streams;
 use crate::{Beginning, ListenerPlan};
 
@@ -40,6 +40,7 @@ pub(crate) async fn serve_announced(
     }
     let plan = connection.listener.plan();
     match plan.tls.clone() {
+        None if plan.service.is_some() => give(connection),
         None if plan.beginning == Beginning::Shared => {
             serve_streams(exchanges, Rc::new(connection), Received::default()).await;
         }

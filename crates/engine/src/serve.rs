@@ -12,6 +12,14 @@ use crate::burst::{Ending, Exchanges, Job};
 use crate::connection::Connection;
 use crate::streams::serve_streams;
 
+/// Gives a connection to what serves its listener instead of HTTP; closed where there is nothing.
+pub(crate) fn give(connection: Connection) {
+    let (plan, worker) = (connection.listener.plan(), connection.worker.index);
+    if let Some(service) = &plan.service {
+        service.serve(worker, connection.into_client());
+    }
+}
+
 /// Serves a connection until it ends.
 pub(crate) async fn serve(exchanges: Rc<Exchanges>, connection: Rc<Connection>) {
     while wait_for_request(&connection).await == Wait::Readable {

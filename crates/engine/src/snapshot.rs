@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_conn::ServerTimeouts;
-use sluice_filter::{Chain, Filter};
+use sluice_filter::{Chain, Filter, Service};
 use sluice_message::RequestHead;
 use sluice_meter::{AccessFormat, ListenerMeter, PerWorker, RouteMeter};
 use sluice_net::tls::TlsServer;
@@ -102,6 +102,8 @@ pub struct ListenerPlan {
     pub tls: Option<ListenerTls>,
     /// Who says in front of a connection for whom it is; absent where nobody does.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// What speaks with clients instead of HTTP, where something does.
+    pub service: Option<Arc<dyn Service>>,
     /// Counters.
     pub meter: Arc<PerWorker<ListenerMeter>>,
 }

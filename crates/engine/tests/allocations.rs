@@ -89,6 +89,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
         beginning: Beginning::Any,
         tls: None,
         proxy_protocol: None,
+        service: None,
         meter: meters.listener("web"),
     };
     Snapshot { listeners: vec![Arc::new(listener)], ..Snapshot::empty() }

@@ -236,6 +236,7 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>, handler: Handler) -> Snapsh
         beginning: Beginning::Any,
         tls: None,
         proxy_protocol: None,
+        service: None,
         meter: meters.listener("web"),
     };
     Snapshot { listeners: vec![Arc::new(listener)], ..Snapshot::empty() }

@@ -15,6 +15,7 @@ use crate::buffer::{Input, Output};
 use crate::cause::Cause;
 use crate::held::Held;
 use crate::host::{Ending, Host, Id, Owner};
+use crate::intake::Hold;
 use crate::settings::{Level, WriteFull};
 use crate::vm;
 
@@ -66,8 +67,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A connection that is driven from now on.
-    pub(crate) fn start(host: &Rc<Host>, stream: Stream, peer: PeerAddress) -> Rc<Self> {
+    /// A connection that is driven from now on; what it holds, it holds until its stream is closed.
+    pub(crate) fn start(
+        host: &Rc<Host>,
+        (stream, peer): (Stream, PeerAddress),
+        hold: Option<Hold>,
+    ) -> Rc<Self> {
         let connection = Rc::new(Self {
             host: Rc::clone(host),
             number: host.next_number(),
@@ -87,7 +92,14 @@ impl Connection {
             bound: Cell::new(host.settings.read_limit),
         });
         let driver = Driver { stream, deadline: None, linger: None, forsaken: false };
-        spawn(drive(Rc::clone(&connection), driver));
+        let driving = drive(Rc::clone(&connection), driver);
+        match hold {
+            None => spawn(driving),
+            Some(hold) => spawn(async move {
+                driving.await;
+                drop(hold);
+            }),
+        }
         connection
     }
 

@@ -6,12 +6,14 @@
 //! phases of OpenResty such functions; most of it is Lua (`script/ngx*.lua`).
 
 mod answer;
+mod beginning;
 mod codec;
 mod content;
 mod ctx;
 mod fetch;
 mod fields;
 mod filter;
+mod listener;
 mod missing;
 mod openresty;
 mod program;
@@ -24,5 +26,6 @@ mod station;
 mod turn;
 
 pub use filter::{LuaAction, LuaFilter, OnError};
+pub use listener::LuaService;
 pub use program::{PhaseText, Program, Text};
 pub use script::Phase;

@@ -10,6 +10,7 @@ use mlua_sys::lua_State;
 use slab::Slab;
 use sluice_net::interrupt::Limit;
 
+use crate::intake::Intake;
 use crate::lease::Lease;
 use crate::memory::Memory;
 use crate::patterns::Patterns;
@@ -169,6 +170,8 @@ pub(crate) struct Host {
     pub(crate) forsaken: Cell<usize>,
     /// What runs of exchanges may ask of theirs.
     pub(crate) exchange: Lease,
+    /// Connections of a listener of the gateway.
+    pub(crate) intake: Intake,
     /// Files that `require` has read.
     pub(crate) sources: RefCell<Vec<PathBuf>>,
     /// Regular expressions it has used.
@@ -208,6 +211,7 @@ impl Host {
             collected: Cell::default(),
             forsaken: Cell::default(),
             exchange: Lease::default(),
+            intake: Intake::default(),
             sources: RefCell::default(),
             patterns: RefCell::default(),
             last: Cell::default(),

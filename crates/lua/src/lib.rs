@@ -24,6 +24,7 @@ mod gateway;
 mod held;
 mod host;
 mod http;
+mod intake;
 mod json;
 mod known;
 mod lease;
@@ -48,7 +49,7 @@ mod vm;
 mod voice;
 mod worker;
 
-pub use gateway::{LuaAction, LuaFilter, OnError, Phase, PhaseText, Program, Text};
+pub use gateway::{LuaAction, LuaFilter, LuaService, OnError, Phase, PhaseText, Program, Text};
 pub use service::{Launch, serve};
-pub use settings::{Access, Level, Role, Settings, WriteFull};
+pub use settings::{Access, Encryption, Level, ListenerRole, Role, Settings, WriteFull};
 pub use voice::Voice;

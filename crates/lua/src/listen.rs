@@ -5,11 +5,12 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use sluice_filter::{Client as Newcomer, Place};
 use sluice_net::tls::TlsClient;
 use sluice_net::{
     Accepted, Deadline, Endpoint, Listener, PeerAddress, Pool, Stream, connect_from, offload_to,
@@ -19,9 +20,10 @@ use sluice_net::{
 use crate::address::{self, Peer};
 use crate::cause::Cause;
 use crate::frame::{Frame, Kind, Reply, native};
-use crate::host::Host;
+use crate::host::{Ending, Host, Owner};
+use crate::intake::{Arrival, Door, Hold};
 use crate::ports::Share;
-use crate::settings::{Level, Role};
+use crate::settings::{Encryption, Level, ListenerRole, Role};
 use crate::tcp::{milliseconds, no_task, push_connection};
 use crate::tls::{self, Client, Server};
 use crate::vm;
@@ -35,13 +37,29 @@ native!(native_close, close);
 
 /// A listener of a script. It listens until it is closed, also if the script has forgotten it.
 struct Acceptor {
-    /// Gone once it is closed.
-    share: RefCell<Option<Share>>,
+    /// Where it listens.
+    site: RefCell<Site>,
     wakers: RefCell<Vec<Waker>>,
     /// The function that gets the connections, in the registry.
     handler: Cell<i32>,
     /// What encrypts them, if anything does.
     server: Option<Rc<Server>>,
+}
+
+/// Where connections come from.
+enum Site {
+    /// An address of the script's own.
+    Address { _share: Share },
+    /// A listener of the gateway.
+    Gateway,
+    /// Nowhere any more.
+    Closed,
+}
+
+impl Acceptor {
+    fn is_closed(&self) -> bool {
+        matches!(&*self.site.borrow(), Site::Closed)
+    }
 }
 
 /// `listen(address, handler, server | nil)`: the listener, its number and its address, or nil and an error.
@@ -54,8 +72,12 @@ fn listen(frame: &Frame<'_>) -> Reply {
         return frame.fail(Cause::INVALID.text().as_bytes());
     };
     let host = frame.host().shared();
-    if host.settings.role == Role::Part {
-        return frame.raise("tcp.listen: addresses of the gateway are those of its listeners");
+    match &host.settings.role {
+        Role::Service => {}
+        Role::Listener(listener) => return take_over(frame, &host, listener),
+        Role::Part => {
+            return frame.raise("tcp.listen: addresses of the gateway are those of its listeners");
+        }
     }
     let opened = host.ports.listen(endpoint, host.worker).and_then(|share| {
         let listeners = share.binding.listeners(host.worker)?;
@@ -67,18 +89,86 @@ fn listen(frame: &Frame<'_>) -> Reply {
         Err(error) => return frame.fail(Cause::of(&error).text().as_bytes()),
     };
     let bound = share.binding.endpoint().to_string();
-    frame.push_copy(2);
-    let handler = Cell::new(frame.keep());
-    let server = frame.object::<Rc<Server>>(3).cloned();
-    let (share, wakers) = (RefCell::new(Some(share)), RefCell::default());
-    let acceptor = Rc::new(Acceptor { share, wakers, handler, server });
+    let acceptor = acceptor(frame, Site::Address { _share: share });
     for listener in listeners {
         spawn(accept_all(Rc::clone(&host), Rc::clone(&acceptor), listener));
     }
+    answer(frame, acceptor, &bound)
+}
+
+/// What hands connections to the function that is the second argument.
+fn acceptor(frame: &Frame<'_>, site: Site) -> Rc<Acceptor> {
+    frame.push_copy(2);
+    let handler = Cell::new(frame.keep());
+    let server = frame.object::<Rc<Server>>(3).cloned();
+    let (site, wakers) = (RefCell::new(site), RefCell::default());
+    Rc::new(Acceptor { site, wakers, handler, server })
+}
+
+fn answer(frame: &Frame<'_>, acceptor: Rc<Acceptor>, bound: &str) -> Reply {
     frame.push_object(acceptor);
-    frame.push_count(host.next_number());
+    frame.push_count(frame.host().next_number());
     frame.push_bytes(bound.as_bytes());
     Reply::Values(3)
+}
+
+/// The connections of a listener of the gateway go to the script from now on.
+fn take_over(frame: &Frame<'_>, host: &Rc<Host>, listener: &ListenerRole) -> Reply {
+    if !host.intake.is_awaited() {
+        return frame.raise(
+            "tcp.listen: a script of a listener gets its connections and no others, and this one has them already",
+        );
+    }
+    if frame.object::<Rc<Server>>(3).is_some() && listener.encryption == Encryption::Gateway {
+        return frame
+            .raise("tls.listen: the gateway encrypts this listener already: use tcp.listen");
+    }
+    let acceptor = acceptor(frame, Site::Gateway);
+    let door = GatewayDoor { host: Rc::downgrade(host), acceptor: Rc::clone(&acceptor) };
+    let waiting = host.intake.open(Rc::new(door));
+    if !waiting.is_empty() {
+        let host = Rc::clone(host);
+        // The script runs at this moment.
+        spawn(async move { waiting.into_iter().for_each(|arrival| host.intake.receive(arrival)) });
+    }
+    answer(frame, acceptor, &listener.address)
+}
+
+/// Where a script takes the connections of a listener of the gateway.
+struct GatewayDoor {
+    /// It belongs to the host.
+    host: Weak<Host>,
+    acceptor: Rc<Acceptor>,
+}
+
+impl Door for GatewayDoor {
+    fn admit(&self, arrival: Arrival) {
+        let (Some(host), Some(state)) = (self.host.upgrade(), arrival.state.upgrade()) else {
+            return;
+        };
+        let Newcomer { stream, peer, place } = arrival.client;
+        let hold = Some(Hold::new(place, state));
+        let acceptor = Rc::clone(&self.acceptor);
+        match &acceptor.server {
+            Some(_) => spawn(shake_hands(host, acceptor, (stream, peer), hold)),
+            None => take_in(&host, &acceptor, (stream, peer), (None, hold)),
+        }
+    }
+}
+
+/// A coroutine that serves a connection of a listener of the gateway.
+struct Handling {
+    connection: Rc<dyn Owner>,
+    place: Rc<dyn Place>,
+}
+
+impl Owner for Handling {
+    fn ended(&self, ending: Ending) {
+        self.connection.ended(ending);
+        if ending == Ending::Failed {
+            self.place.on_failure();
+        }
+    }
 }
 
 /// `close(listener)`.
@@ -86,8 +176,10 @@ fn close(frame: &Frame<'_>) -> Reply {
     let Some(acceptor) = frame.object::<Acceptor>(1) else {
         return frame.raise("bad argument #1: a listener is expected");
     };
-    if acceptor.share.borrow_mut().take().is_none() {
-        return frame.refuse(Cause::Closed.text().as_bytes());
+    match acceptor.site.replace(Site::Closed) {
+        Site::Closed => return frame.refuse(Cause::Closed.text().as_bytes()),
+        Site::Gateway => frame.host().intake.shut(),
+        Site::Address { .. } => {}
     }
     frame.forget(acceptor.handler.get());
     acceptor.wakers.take().iter().for_each(Waker::wake_by_ref);
@@ -105,9 +197,10 @@ async fn accept_all(host: Rc<Host>, acceptor: Rc<Acceptor>, listener: Listener) 
         });
         match taken {
             Ok((stream, peer)) if acceptor.server.is_some() => {
-                spawn(shake_hands(Rc::clone(&host), Rc::clone(&acceptor), stream, peer));
+                let (host, acceptor) = (Rc::clone(&host), Rc::clone(&acceptor));
+                spawn(shake_hands(host, acceptor, (stream, peer), None));
             }
-            Ok((stream, peer)) => take_in(&host, &acceptor, (stream, peer), None),
+            Ok((stream, peer)) => take_in(&host, &acceptor, (stream, peer), (None, None)),
             Err(error) => {
                 host.say(Level::Error, &format!("cannot accept connections: {error}"));
                 pause.sleep(PAUSE).await;
@@ -119,7 +212,7 @@ async fn accept_all(host: Rc<Host>, acceptor: Rc<Acceptor>, listener: Listener) 
 async fn accept_or_close(acceptor: &Acceptor, listener: &Listener) -> Option<io::Result<Accepted>> {
     let mut accept = pin!(listener.accept());
     poll_fn(|cx| {
-        if acceptor.share.borrow().is_none() {
+        if acceptor.is_closed() {
             return Poll::Ready(None);
         }
         let polled = accept.as_mut().poll(cx).map(Some);
@@ -137,21 +230,28 @@ fn take_in(
     host: &Rc<Host>,
     acceptor: &Acceptor,
     (stream, peer): (Stream, PeerAddress),
-    protocol: Option<&[u8]>,
+    (protocol, hold): (Option<&[u8]>, Option<Hold>),
 ) {
     // The listener may have been closed during a handshake, and its handler with it.
-    if acceptor.share.borrow().is_none() {
+    if acceptor.is_closed() {
         return;
     }
+    let place = hold.as_ref().map(|hold| Rc::clone(&hold.place));
     let (id, thread) = vm::create(host, None);
     let connection = vm::with_stack(host, thread, |frame| {
         frame.push_kept(acceptor.handler.get());
-        let connection = push_connection(frame, host, (stream, peer));
+        let connection = push_connection(frame, host, (stream, peer), hold);
         frame.push_bytes(address::show(peer).as_bytes());
         push_protocol(frame, protocol);
         connection
     });
-    host.set_owner(id, connection);
+    host.set_owner(
+        id,
+        match place {
+            None => connection,
+            Some(place) => Rc::new(Handling { connection, place }),
+        },
+    );
     vm::run(host, id, 3);
 }
 
@@ -166,12 +266,14 @@ fn push_protocol(frame: &Frame<'_>, protocol: Option<&[u8]>) {
 async fn shake_hands(
     host: Rc<Host>,
     acceptor: Rc<Acceptor>,
-    mut stream: Stream,
-    peer: PeerAddress,
+    (mut stream, peer): (Stream, PeerAddress),
+    hold: Option<Hold>,
 ) {
     let Some(server) = &acceptor.server else { return };
     match server.accept(&mut stream).await {
-        Ok(protocol) => take_in(&host, &acceptor, (stream, peer), protocol.as_deref()),
+        Ok(protocol) => {
+            take_in(&host, &acceptor, (stream, peer), (protocol.as_deref(), hold));
+        }
         Err(problem) if host.level.get() <= Level::Info => {
             let line = format!("connection of {}: {problem}", address::show(peer));
             host.say(Level::Info, &line);
@@ -206,7 +308,7 @@ fn start_connect(frame: &Frame<'_>) -> Reply {
         vm::answer(&host, id, |frame| match done {
             Ok((stream, peer)) => {
                 let protocol = tls::protocol(&stream);
-                push_connection(frame, &host, (stream, peer));
+                push_connection(frame, &host, (stream, peer), None);
                 let Some(protocol) = protocol else { return 1 };
                 frame.push_bytes(&protocol);
                 2

@@ -37,12 +37,34 @@ pub struct Settings {
 }
 
 /// What a script is to the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A program of its own, with addresses of its own.
     Service,
     /// Part of a gateway.
     Part,
+    /// What speaks with the clients of a listener of the gateway.
+    Listener(ListenerRole),
+}
+
+/// The listener whose connections a script gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerRole {
+    /// Its name; each listener has states of its own.
+    pub name: String,
+    /// Where it listens, as it is written.
+    pub address: String,
+    /// Who encrypts its connections.
+    pub encryption: Encryption,
+}
+
+/// Who encrypts the connections of a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// Nobody, unless the script does.
+    Script,
+    /// The gateway, before the script sees them.
+    Gateway,
 }
 
 impl Settings {

@@ -11,6 +11,7 @@ use crate::connection::{Connection, Handle, Reader, Taken, nanos};
 use crate::delimiter::Wanted;
 use crate::frame::{Frame, Kind, Reply, native};
 use crate::host::Host;
+use crate::intake::Hold;
 
 native!(native_read, read);
 native!(native_readline, readline);
@@ -39,9 +40,10 @@ pub(crate) const FUNCTIONS: [(&str, mlua_sys::lua_CFunction); 10] = [
 pub(crate) fn push_connection(
     frame: &Frame<'_>,
     host: &Rc<Host>,
-    (stream, peer): (Stream, PeerAddress),
+    wire: (Stream, PeerAddress),
+    hold: Option<Hold>,
 ) -> Rc<Connection> {
-    let connection = Connection::start(host, stream, peer);
+    let connection = Connection::start(host, wire, hold);
     let handle = Rc::new(Handle(Rc::clone(&connection)));
     frame.push_object_of(handle, host.connection_meta.get());
     // Its fields are made when a script first asks for one.

@@ -259,6 +259,35 @@ fn resume(host: &Host, id: Id, values: i32) {
     collect_if_near_the_limit(host);
 }
 
+/// What became of a coroutine that was run for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// It has returned.
+    Over,
+    /// It waits; the loop goes on with it.
+    Waits,
+}
+
+/// Runs a coroutine for the first time.
+///
+/// # Errors
+/// What it failed with; nobody else is told.
+pub(crate) fn start(host: &Host, id: Id, thread: *mut lua_State) -> Result<Started, String> {
+    host.set_status(id, Status::Io);
+    let word = match step(host, Some(id), thread, 0) {
+        ffi::LUA_YIELD if host.waits.take() => return Ok(Started::Waits),
+        0 => {
+            finish(host, id);
+            return Ok(Started::Over);
+        }
+        ffi::LUA_YIELD => Some(STRAY),
+        _ => None,
+    };
+    let said = word.map_or_else(|| with_stack(host, thread, message), str::to_owned);
+    retire(host, id);
+    Err(said)
+}
+
 /// What is wrong with a coroutine that gives way to nobody.
 pub(crate) const STRAY: &str =
     "attempt to yield from a task: use task.wait, time.sleep or channels";

@@ -15,6 +15,8 @@ pub struct ListenerMeter {
     pub rejected_client_limit: Counter,
     /// Connections closed at once because memory was short.
     pub rejected_memory: Counter,
+    /// Connections that the script of the listener failed.
+    pub script_failures: Counter,
     /// Requests received, malformed ones included.
     pub requests: Counter,
     /// Handshakes of encrypted connections.

@@ -68,6 +68,8 @@ metrics! {
         "TLS handshakes that failed. A reason appears with its first failure.";
     LISTENER_HTTP2_ERRORS = Counter "sluice_listener_http2_errors_total" ["listener", "reason"]
         "HTTP/2 connections ended because the client broke a rule, or made too much of something (flood_...). A reason appears with its first one.";
+    LISTENER_SCRIPT_FAILURES = Counter "sluice_listener_script_failures_total" ["listener"]
+        "Connections that the script of a listener failed. It appears with the first one.";
     CERTIFICATE_EXPIRY = Gauge "sluice_certificate_expiry_timestamp_seconds" ["listener", "name", "fingerprint"]
         "The last moment at which a certificate that clients are shown is valid, in seconds since 1970, by its first name and SHA-256 fingerprint.";
     ROUTE_REQUESTS = Counter "sluice_route_requests_total" ["route"]

@@ -42,6 +42,7 @@ impl Meters {
         self.render_workers(&mut page);
         self.render_listeners(&mut page);
         self.render_http2(&mut page);
+        self.render_scripts(&mut page);
         self.render_certificates(&mut page);
         self.render_routes(&mut page);
         self.render_filters(&mut page);

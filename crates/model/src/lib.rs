@@ -60,8 +60,8 @@ pub use filter::{
 };
 pub use listener::{
     CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,
-    ListenerTimeout, ListenerTls, Older, ProxyProtocol, SelfSigned, TLS_GROUPS, TLS_SUITES,
-    TLS_VERSIONS, TlsTerms,
+    ListenerLua, ListenerTimeout, ListenerTls, Older, ProxyProtocol, SelfSigned, TLS_GROUPS,
+    TLS_SUITES, TLS_VERSIONS, TlsTerms, WriteFull,
 };
 pub use log::{AccessLog, Log};
 pub use lua::{LuaAccess, LuaChunk, LuaPhase, LuaScript, LuaSource, Store};

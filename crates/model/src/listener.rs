@@ -1,6 +1,7 @@
 //! Listeners: where clients connect, and what one connection may ask for.
 
 mod http2;
+mod lua;
 mod proxy_protocol;
 mod tls;
 
@@ -18,6 +19,8 @@ use crate::tree::{Node, Value};
 
 use http2::{HTTP2, read_http2};
 pub use http2::{Http2, Older};
+use lua::{LUA, read_lua};
+pub use lua::{ListenerLua, WriteFull};
 pub use proxy_protocol::ProxyProtocol;
 use proxy_protocol::{PROXY_PROTOCOL, read_proxy_protocol};
 pub(crate) use tls::read_terms;
@@ -44,6 +47,8 @@ pub struct Listener {
     pub tls: Option<ListenerTls>,
     /// Who says in front of a connection for whom it is; `None` = nobody.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// The script that speaks with its clients; `None` = requests of HTTP are answered by routes.
+    pub lua: Option<Box<ListenerLua>>,
 }
 
 /// What a connection and a request may take.
@@ -124,6 +129,12 @@ pub(crate) static LISTENER: Section = Section {
             kind: Kind::Table(&PROXY_PROTOCOL),
             preset: Preset::Absent("no connection begins with a header"),
             doc: "Takes the client's address from the PROXY protocol of a load balancer in front.",
+        },
+        Key {
+            name: "lua",
+            kind: Kind::Short("file", &LUA),
+            preset: Preset::Absent("it speaks HTTP"),
+            doc: "The script that speaks with the clients of this listener, instead of HTTP: any protocol over TCP.",
         },
     ],
 };
@@ -254,11 +265,13 @@ fn read_listener(fields: &Fields<'_, '_>) -> Option<(Listener, Spans)> {
     let http2 = read_http2(&fields.table("http2"));
     let tls = read_tls(fields);
     let proxy_protocol = read_proxy_protocol(fields);
+    let lua = read_lua(fields);
+    let http2 = http2.filter(|_| lua.is_none());
     let address = address?;
     let place = fields.text("address")?.span;
     let spans = Spans { name: fields.text("name").map_or(place, |it| it.span), address: place };
     let name = name.unwrap_or_else(|| address.to_string());
-    Some((Listener { name, address, limits, timeout, http2, tls, proxy_protocol }, spans))
+    Some((Listener { name, address, limits, timeout, http2, tls, proxy_protocol, lua }, spans))
 }
 
 fn once(

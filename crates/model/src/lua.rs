@@ -172,8 +172,8 @@ macro_rules! lua_section {
                     name: "budget",
                     kind: Kind::Duration { min: MOMENT, max: YEAR },
                     preset: Preset::Value("100ms"),
-                    doc: "CPU time that the script may take for a request without waiting for anything; others of \
-                          the worker wait meanwhile.",
+                    doc: "CPU time that the script may take without waiting for anything; others of the worker wait \
+                          meanwhile.",
                 },
                 Key {
                     name: "allow",
@@ -206,7 +206,8 @@ pub(crate) use lua_section;
 pub(crate) static LUA: Section = lua_section!(
     "route.lua",
     "Answers requests by a function `answer` of a script. See docs/filters/lua.md.",
-    "It is read again with the configuration.",
+    "It is watched: a change takes effect at once, and requests that are under way end with the script they began \
+     with.",
     [],
     [
         "init_by_lua": "Instead of `script`: what scripts for OpenResty run when they are loaded.",
@@ -223,6 +224,11 @@ pub(crate) fn read_script(fields: &Fields<'_, '_>) -> Option<LuaScript> {
         true => read_source(fields)?,
         false => LuaSource::Chunks(chunks),
     };
+    read_bounds(fields, source)
+}
+
+/// What this script may do and use.
+pub(crate) fn read_bounds(fields: &Fields<'_, '_>, source: LuaSource) -> Option<LuaScript> {
     let variables = fields.pairs("variables").into_iter();
     let variables = variables
         .filter_map(|(name, values)| Some((name.text.to_owned(), values.first()?.text.to_owned())));

@@ -223,11 +223,11 @@ static ADMIN: Section = Section {
 pub(crate) fn read_model(document: &Node, report: &Report<'_>) -> Model {
     let root = Fields::open(Some(document), Span::default(), &ROOT, report);
     let workers = root.integer("workers").and_then(|it| usize::try_from(it).ok());
-    let listeners = read_listeners(&root);
+    let mut listeners = read_listeners(&root);
     let mut roster = Roster::read(&root);
     let mut filters = Filters::read(&root, &mut roster);
     let mut routes = read_routes(&root, &listeners, (&mut roster, &mut filters));
-    let scripts = share_stores(&root, &mut filters.list, &mut routes);
+    let scripts = share_stores(&root, (&mut listeners, &mut filters.list, &mut routes));
     if !report.has_errors() {
         filters.warn_unused(report);
         // A route at fault may have been the one that uses it, and scripts may ask any of them.
@@ -253,8 +253,13 @@ pub(crate) fn read_model(document: &Node, report: &Report<'_>) -> Model {
 }
 
 /// Tells all scripts which stores there are; how many scripts there are.
-fn share_stores(root: &Fields<'_, '_>, filters: &mut [Filter], routes: &mut [Route]) -> usize {
+fn share_stores(
+    root: &Fields<'_, '_>,
+    (listeners, filters, routes): (&mut [Listener], &mut [Filter], &mut [Route]),
+) -> usize {
     let stores = read_stores(root);
+    let of_listeners = listeners.iter_mut().filter_map(|it| it.lua.as_mut());
+    let of_listeners = of_listeners.map(|lua| &mut lua.script);
     let of_filters = filters.iter_mut().filter_map(|filter| match &mut filter.kind {
         FilterKind::Lua(lua) => Some(&mut lua.script),
         _ => None,
@@ -263,7 +268,7 @@ fn share_stores(root: &Fields<'_, '_>, filters: &mut [Filter], routes: &mut [Rou
         Action::Lua(script) => Some(&mut **script),
         _ => None,
     });
-    let scripts = of_filters.chain(of_routes);
+    let scripts = of_listeners.chain(of_filters).chain(of_routes);
     scripts.map(|script| script.stores.clone_from(&stores)).count()
 }
 

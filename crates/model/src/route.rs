@@ -366,7 +366,13 @@ fn check_concurrency(fields: &Fields<'_, '_>, concurrency: Option<&Concurrency>,
 fn read_listener_names(fields: &Fields<'_, '_>, listeners: &[Listener]) -> Vec<String> {
     let mut names = Vec::new();
     for it in fields.phrases("listener") {
-        if listeners.iter().any(|listener| listener.name == it.text) {
+        let known = listeners.iter().find(|listener| listener.name == it.text);
+        if let Some(listener) = known {
+            if listener.lua.is_some() {
+                let message = format!("a script answers at the listener \"{}\"", it.text);
+                let help = "routes are for listeners without `lua`";
+                fields.report.error(it.span, Flaw::new(message).with_help(help));
+            }
             names.push(it.text.to_owned());
             continue;
         }

@@ -522,7 +522,8 @@ fn listener(line: &str, name: &str) -> Option<String> {
 fn after(line: &str, words: &str) -> Option<String> {
     let rest = &line[line.find(words)? + words.len()..];
     let address = rest.split_whitespace().next()?;
-    let bare = address.strip_prefix("http://").or(address.strip_prefix("https://"));
+    let schemes = ["http://", "https://", "tcp://", "tls://"];
+    let bare = schemes.iter().find_map(|scheme| address.strip_prefix(scheme));
     let address = bare.unwrap_or(address);
     Some(address.trim_end_matches('/').to_owned())
 }

@@ -3,37 +3,76 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sluice_filter::Filter;
-use sluice_lua::{Access, LuaAction, Phase, PhaseText, Program, Role, Settings, Text, Voice};
-use sluice_model::{LuaAccess, LuaPhase, LuaScript, LuaSource};
+use sluice_filter::{Filter, Service};
+use sluice_lua::{
+    Access, Encryption, ListenerRole, LuaAction, LuaService, Phase, PhaseText, Program, Role,
+    Settings, Text, Voice, WriteFull,
+};
+use sluice_model::{Listener, ListenerLua, LuaAccess, LuaPhase, LuaScript, LuaSource};
 use sluice_net::{LogWriter, files};
 
+use super::listener_element;
 use crate::flaw::plain;
 
 /// What whoever wrote the script can do about it.
 pub(super) const HELP: &str = "the message says where: behind the name stands the line of the script; docs/filters/lua.md has examples";
 
+/// The same for a script that speaks with the clients of a listener.
+pub(super) const SERVICE_HELP: &str = "the message says where: behind the name stands the line of the script; docs/lua.md has examples";
+
 /// Largest script.
 const MOST: usize = 16 << 20;
 
-/// What answers the requests of a route.
+/// What answers the requests of a route, and the script it does that by.
 pub(super) fn action(
     script: &LuaScript,
     who: &str,
     log: Option<LogWriter>,
-) -> Result<Arc<dyn Filter>, String> {
-    let read = |path: &Path| {
-        let shown = path.display();
-        let read = files::read_small(path, MOST);
-        let read = read.map_err(|error| format!("lua: cannot read {shown}: {}", plain(&error)))?;
-        read.ok_or_else(|| format!("lua: {shown} is too large for a script"))
-    };
+) -> Result<(Arc<dyn Filter>, Arc<Program>), String> {
     let text = text(&script.source, read)?;
-    let made = program(script, &text, who, log).and_then(LuaAction::new);
+    let made = program(&text, (who, log), settings(script));
+    let made = made.and_then(|it| Ok((LuaAction::new(Arc::clone(&it))?, it)));
     match made {
-        Ok(action) => Ok(Arc::new(action)),
+        Ok((action, program)) => Ok((Arc::new(action), program)),
         Err(said) => Err(format!("lua: {said}")),
     }
+}
+
+/// What speaks with the clients of a listener, and the script it does that by.
+pub(super) fn service(
+    listener: &Listener,
+    lua: &ListenerLua,
+    log: Option<LogWriter>,
+) -> Result<(Arc<dyn Service>, Arc<Program>), String> {
+    let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+    let settings = Settings {
+        read_limit: bytes(lua.read_limit),
+        write_limit: bytes(lua.write_limit),
+        write_full: match lua.write_full {
+            sluice_model::WriteFull::Close => WriteFull::Close,
+            sluice_model::WriteFull::Wait => WriteFull::Wait,
+        },
+        role: Role::Listener(ListenerRole {
+            name: listener.name.clone(),
+            address: listener.address.to_string(),
+            encryption: match listener.tls {
+                None => Encryption::Script,
+                Some(_) => Encryption::Gateway,
+            },
+        }),
+        ..settings(&lua.script)
+    };
+    let who = listener_element(&listener.name);
+    let text = text(&lua.script.source, read)?;
+    let program = program(&text, (&who, log), settings).map_err(|said| format!("lua: {said}"))?;
+    Ok((Arc::new(LuaService::new(Arc::clone(&program), lua.workers)), program))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let shown = path.display();
+    let read = files::read_small(path, MOST);
+    let read = read.map_err(|error| format!("lua: cannot read {shown}: {}", plain(&error)))?;
+    read.ok_or_else(|| format!("lua: {shown} is too large for a script"))
 }
 
 /// The text of a script, of which some may be in files.
@@ -72,11 +111,15 @@ const fn phase(phase: LuaPhase) -> Phase {
 
 /// A script with its bounds, tried.
 pub(super) fn program(
-    script: &LuaScript,
     text: &Text,
-    who: &str,
-    log: Option<LogWriter>,
+    (who, log): (&str, Option<LogWriter>),
+    settings: Settings,
 ) -> Result<Arc<Program>, String> {
+    Program::new(settings, text, Voice::part(who, log))
+}
+
+/// The bounds of a script.
+pub(super) fn settings(script: &LuaScript) -> Settings {
     let access = script.allow.iter().map(|allowed| match allowed {
         LuaAccess::Files => Access::Files,
         LuaAccess::Processes => Access::Processes,
@@ -93,7 +136,7 @@ pub(super) fn program(
         .stores
         .iter()
         .map(|store| (store.name.clone(), usize::try_from(store.size).unwrap_or(usize::MAX)));
-    let settings = Settings {
+    Settings {
         path: script.path.clone(),
         variables: script.variables.clone(),
         memory: usize::try_from(script.memory).unwrap_or(usize::MAX),
@@ -102,6 +145,5 @@ pub(super) fn program(
         role: Role::Part,
         stores: sizes.collect(),
         ..Settings::new(file)
-    };
-    Program::new(settings, text, Voice::part(who, log))
+    }
 }

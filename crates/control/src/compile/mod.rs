@@ -16,9 +16,10 @@ mod tls;
 use std::sync::Arc;
 
 use sluice_engine::{Answer, Redirect};
-use sluice_filter::Filter;
+use sluice_filter::{Filter, Service};
+use sluice_lua::Program;
 use sluice_meter::AccessFormat;
-use sluice_model::{AccessLog, Action, Log, Model, Route};
+use sluice_model::{AccessLog, Action, Listener, Log, Model, Route};
 use sluice_net::files as system;
 
 use crate::flaw::Flaw;
@@ -45,9 +46,16 @@ pub(crate) struct Prepared {
     pub(crate) clients: Vec<PreparedClient>,
     /// The filters, in the order of the model.
     pub(crate) filters: Vec<Made>,
+    /// What speaks with the clients of each listener instead of HTTP, in the order of the model.
+    pub(crate) services: Services,
+    /// Scripts of routes and listeners.
+    pub(crate) scripts: Vec<Arc<Program>>,
     /// The form of access-log lines; `None` = off.
     pub(crate) access: Option<Arc<AccessFormat>>,
 }
+
+/// What speaks with the clients of each listener; nothing for those of HTTP.
+pub(crate) type Services = Vec<Option<Arc<dyn Service>>>;
 
 /// What a route does.
 #[derive(Debug)]
@@ -63,9 +71,9 @@ pub(crate) enum PreparedAction {
 /// from the shelf.
 pub(crate) fn prepare(model: &Model, shelf: &Shelf) -> Result<Prepared, Vec<Flaw>> {
     let mut flaws = Vec::new();
-    let mut actions = Vec::new();
+    let (mut actions, mut scripts) = (Vec::new(), Vec::new());
     for route in &model.routes {
-        match prepare_action(route, shelf) {
+        match prepare_action(route, shelf, &mut scripts) {
             Ok(action) => actions.push(action),
             Err(message) => {
                 let flaw = Flaw::new(route_element(&route.name), message);
@@ -84,14 +92,42 @@ pub(crate) fn prepare(model: &Model, shelf: &Shelf) -> Result<Prepared, Vec<Flaw
     let access = prepare_access(&model.log, &mut flaws);
     let tls = prepare_tls(model, &mut flaws);
     let clients = prepare_clients(model, &mut flaws);
+    let services = prepare_services(model, shelf, (&mut scripts, &mut flaws));
     let filters = shelf.prepare(model, &mut flaws);
     match flaws.is_empty() {
-        true => Ok(Prepared { actions, tables, tls, clients, filters, access }),
+        true => Ok(Prepared { actions, tables, tls, clients, filters, services, scripts, access }),
         false => Err(flaws),
     }
 }
 
-fn prepare_action(route: &Route, shelf: &Shelf) -> Result<PreparedAction, String> {
+/// What speaks with the clients of each listener, where that is not HTTP.
+fn prepare_services(
+    model: &Model,
+    shelf: &Shelf,
+    (scripts, flaws): (&mut Vec<Arc<Program>>, &mut Vec<Flaw>),
+) -> Services {
+    let prepare = |listener: &Listener| {
+        let lua = listener.lua.as_deref()?;
+        match lua::service(listener, lua, shelf.log()) {
+            Ok((service, program)) => {
+                scripts.push(program);
+                Some(service)
+            }
+            Err(message) => {
+                let flaw = Flaw::new(listener_element(&listener.name), message);
+                flaws.push(flaw.with_help(lua::SERVICE_HELP));
+                None
+            }
+        }
+    };
+    model.listeners.iter().map(prepare).collect()
+}
+
+fn prepare_action(
+    route: &Route,
+    shelf: &Shelf,
+    scripts: &mut Vec<Arc<Program>>,
+) -> Result<PreparedAction, String> {
     match &route.action {
         Action::Respond(respond) => answer::answer(respond).map(PreparedAction::Respond),
         Action::Redirect(redirect) => Redirect::parse(redirect.status, &redirect.to)
@@ -101,7 +137,9 @@ fn prepare_action(route: &Route, shelf: &Shelf) -> Result<PreparedAction, String
         Action::Files(wanted) => files::files(wanted, shelf.workers()).map(PreparedAction::Handle),
         Action::Lua(script) => {
             let who = route_element(&route.name);
-            lua::action(script, &who, shelf.log()).map(PreparedAction::Handle)
+            let (handler, program) = lua::action(script, &who, shelf.log())?;
+            scripts.push(program);
+            Ok(PreparedAction::Handle(handler))
         }
         Action::Health => Ok(PreparedAction::Health),
     }
@@ -128,6 +166,11 @@ fn prepare_access(log: &Log, flaws: &mut Vec<Flaw>) -> Option<Arc<AccessFormat>>
         }
     }
     Some(Arc::new(format))
+}
+
+/// How a listener is called in messages.
+fn listener_element(name: &str) -> String {
+    format!("listener \"{name}\"")
 }
 
 /// How a route is called in messages.

@@ -14,6 +14,7 @@ use sluice_net::tls::{
     TlsClient, TlsServer, Trust, Version, has_certificate,
 };
 
+use super::listener_element;
 use crate::flaw::{Flaw, plain};
 
 /// The largest file that is read: a chain of certificates is a few KiB.
@@ -51,10 +52,6 @@ pub(crate) fn prepare_tls(model: &Model, flaws: &mut Vec<Flaw>) -> Vec<Option<Pr
 /// What is wrong, and the way out where one is known.
 type Complaint = (String, Option<&'static str>);
 
-fn listener_element(name: &str) -> String {
-    format!("listener \"{name}\"")
-}
-
 fn prepare_one(listener: &Listener, tls: &ListenerTls) -> Result<PreparedTls, Complaint> {
     let mut certificates = Vec::new();
     for files in &tls.certificates {
@@ -75,6 +72,8 @@ fn prepare_one(listener: &Listener, tls: &ListenerTls) -> Result<PreparedTls, Co
         return Err((message, Some("certificates are files that end in .pem or .crt")));
     }
     let offer: &[&[u8]] = match listener.http2.map(|http2| http2.older) {
+        // What scripts speak has no name here.
+        _ if listener.lua.is_some() => &[],
         Some(Older::Spoken) => &[b"h2", b"http/1.1"],
         Some(Older::Refused) => &[b"h2"],
         None => &[b"http/1.1"],

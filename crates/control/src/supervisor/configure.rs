@@ -13,8 +13,9 @@ use sluice_net::process::{cpus, monotonic_micros};
 use super::shown::{listener_url, url};
 use super::{Failure, Supervisor};
 use crate::compile::{
-    Made, Prepared, PreparedAction, PreparedTable, PreparedTls, beginning, connection_limits,
-    endpoint, http2, limits, mirror, prepare, proxy_protocol, route_filters, timeouts,
+    Made, Prepared, PreparedAction, PreparedTable, PreparedTls, Services, beginning,
+    connection_limits, endpoint, http2, limits, mirror, prepare, proxy_protocol, route_filters,
+    timeouts,
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
@@ -25,13 +26,15 @@ use crate::status::Status;
 /// The name under which requests are counted that no route takes.
 pub(super) const UNMATCHED: &str = "(unmatched)";
 
-/// Why a configuration is read again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a configuration is read again; of several causes at once the last of these counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
+    /// Its file is another one: nothing is done if its text is not.
+    FileChanged,
+    /// A script that it names is.
+    ScriptChanged,
     /// Somebody asked for it.
     Asked,
-    /// Its file is another one.
-    FileChanged,
 }
 
 impl Cause {
@@ -40,6 +43,7 @@ impl Cause {
         match self {
             Self::Asked => "asked for",
             Self::FileChanged => "file changed",
+            Self::ScriptChanged => "a script changed",
         }
     }
 }
@@ -119,6 +123,7 @@ impl Supervisor {
         self.shelf.take(&self.model, &prepared.filters);
         self.status.meters().set_filters(self.shelf.meters());
         self.follow_filters();
+        self.follow_scripts(&prepared.scripts);
         let before = std::mem::replace(&mut self.estate, opened.estate);
         self.snapshot = Arc::new(self.assemble(prepared));
         self.look_at_certificates();
@@ -153,7 +158,7 @@ impl Supervisor {
 
     fn assemble(&mut self, prepared: Prepared) -> Snapshot {
         let generation = self.snapshot.generation + 1;
-        let Prepared { actions, tables, tls, clients, filters, access } = prepared;
+        let Prepared { actions, tables, tls, clients, filters, services, access, .. } = prepared;
         let routes = self.routes(actions, &filters, generation);
         let tls = self.encryption(tls);
         let reserved = tls.iter().flatten().flat_map(|tls| tls.fields.all().cloned()).collect();
@@ -161,7 +166,7 @@ impl Supervisor {
         let access = access.zip(self.estate.log());
         Snapshot {
             generation,
-            listeners: self.listeners(tables, tls, &routes),
+            listeners: self.listeners(tables, (tls, services), &routes),
             clusters: self.clusters(),
             trusted_proxies: TrustedProxies::new(self.model.trusted_proxies.clone()),
             reserved,
@@ -217,7 +222,7 @@ impl Supervisor {
     fn listeners(
         &self,
         tables: Vec<PreparedTable>,
-        mut tls: Vec<Option<ListenerTls>>,
+        (mut tls, mut services): (Vec<Option<ListenerTls>>, Services),
         routes: &[Arc<Route>],
     ) -> Vec<Arc<ListenerPlan>> {
         let mut plans = Vec::new();
@@ -247,6 +252,7 @@ impl Supervisor {
                     beginning: beginning(listener),
                     tls: tls.get_mut(position).and_then(Option::take),
                     proxy_protocol: proxy_protocol(listener),
+                    service: services.get_mut(position).and_then(Option::take),
                     meter: self.status.meters().listener(&listener.name),
                 };
                 plans.push((position, Arc::new(plan)));

@@ -22,9 +22,15 @@ pub(super) fn url(endpoint: &Endpoint) -> String {
 /// The same for a listener.
 pub(super) fn listener_url(plan: &ListenerPlan) -> String {
     let url = url(&plan.endpoint);
-    match (&plan.tls, url.strip_prefix("http:")) {
-        (Some(_), Some(rest)) => format!("https:{rest}"),
-        _ => url,
+    let scheme = match (&plan.service, &plan.tls) {
+        (None, None) => return url,
+        (None, Some(_)) => "https",
+        (Some(_), None) => "tcp",
+        (Some(_), Some(_)) => "tls",
+    };
+    match url.strip_prefix("http:") {
+        Some(rest) => format!("{scheme}:{rest}"),
+        None => url,
     }
 }
 

@@ -78,9 +78,7 @@ impl Supervisor {
     /// back if there is none.
     pub(super) fn postpone(&mut self, cause: Cause) -> Option<Cause> {
         let Some(attempt) = &mut self.attempt else { return Some(cause) };
-        if attempt.reload != Some(Cause::Asked) {
-            attempt.reload = Some(cause);
-        }
+        attempt.reload = attempt.reload.max(Some(cause));
         self.voice.say("the reload waits until the upgrade is decided");
         None
     }

@@ -118,6 +118,7 @@ fn listener(routes: Vec<Arc<Route>>, binding: &Arc<Binding>, meters: &Meters) ->
         beginning: Beginning::Any,
         tls: None,
         proxy_protocol: None,
+        service: None,
         meter: meters.listener("web"),
     }
 }

@@ -26,7 +26,7 @@ pub struct Program {
     has: Functions,
     /// What it shares between workers, and with the program that comes after it.
     stores: Vec<Arc<Store>>,
-    /// Files it is made of beside its own text, and what was in them.
+    /// Files it is made of, and what was in them.
     files: Vec<(PathBuf, Vec<u8>)>,
     /// What tells the workers that it is over, when it is dropped.
     ends: Mutex<Vec<Post<()>>>,
@@ -55,6 +55,18 @@ pub struct PhaseText {
 }
 
 impl Text {
+    /// The files it is from, and what is in them.
+    fn files(&self, file: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        match self {
+            Self::Inline(_) => Vec::new(),
+            Self::File(text) => vec![(file.to_owned(), text.clone())],
+            Self::Phases(all) => {
+                let of_phase = |it: &PhaseText| Some((it.file.clone()?, it.text.clone()));
+                all.iter().filter_map(of_phase).collect()
+            }
+        }
+    }
+
     /// The chunks of a script with this name.
     fn chunks(&self, name: &str, file: &Path) -> Vec<Chunk> {
         let in_file = |text: &[u8], file: &Path, phase| Chunk {
@@ -111,7 +123,7 @@ impl Program {
         }
         let script = Script { settings, chunks, owner: Owner::new() };
         let tried = Station::new(&script, voice.mute(), 0)?;
-        let mut files = Vec::new();
+        let mut files = text.files(&script.settings.script);
         for path in tried.host.sources.take() {
             let bytes = read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             files.push((path, bytes));
@@ -129,12 +141,13 @@ impl Program {
         Ok(program)
     }
 
-    /// The files that `require` has read for it.
+    /// The files it is made of, those that `require` has read among them.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.files.iter().map(|(path, _)| path)
     }
 
-    fn is_unchanged(&self) -> bool {
+    /// Whether these files are what they were.
+    pub fn is_unchanged(&self) -> bool {
         self.files.iter().all(|(path, before)| read(path).is_ok_and(|now| now == *before))
     }
 

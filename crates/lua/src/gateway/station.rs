@@ -9,11 +9,12 @@ use mlua_sys::{lua_CFunction, lua_State};
 use sluice_net::spawn;
 
 use super::script::Script;
-use super::{answer, fetch, openresty, request, response, shared};
+use super::{answer, beginning, fetch, openresty, request, response, shared};
 use crate::frame::{Frame, Kind};
 use crate::host::{Desk, Host, Id};
 use crate::modules::{install, push_functions};
 use crate::ports::Ports;
+use crate::settings::Role;
 use crate::vm::{self, Vm};
 use crate::voice::Voice;
 
@@ -94,7 +95,10 @@ impl Station {
         let [request, response] = prepare(&host)?;
         // Where no loop runs, on threads that only try a script, nobody does.
         spawn(pump(Rc::clone(&host)));
-        let functions = load(&host, script)?;
+        let functions = match script.settings.role {
+            Role::Listener(_) => beginning::begin(&host, script).map(|()| Functions::default())?,
+            Role::Service | Role::Part => load(&host, script)?,
+        };
         Ok(Self { _vm: vm, host, functions, request, response, idle: RefCell::default() })
     }
 

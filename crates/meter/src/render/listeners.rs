@@ -63,6 +63,16 @@ impl Meters {
         }
     }
 
+    pub(super) fn render_scripts(&self, page: &mut Page<'_>) {
+        page.family(&metric::LISTENER_SCRIPT_FAILURES);
+        for (name, meter) in locked(&self.listeners).iter() {
+            let count = meter.sum(|meter| meter.script_failures.value());
+            if count > 0 {
+                page.sample(metric::LISTENER_SCRIPT_FAILURES.name, &[("listener", name)], count);
+            }
+        }
+    }
+
     pub(super) fn render_http2(&self, page: &mut Page<'_>) {
         page.family(&metric::LISTENER_HTTP2_ERRORS);
         for (name, meter) in locked(&self.listeners).iter() {

@@ -56,6 +56,7 @@ fn defaults_are_filled_in() {
             }),
             tls: None,
             proxy_protocol: None,
+            lua: None,
         }],
         upstreams: vec![Upstream {
             name: "127.0.0.1:9001".to_owned(),

@@ -34,7 +34,8 @@ fn everything() -> String {
 /// The same for all but filters.
 const EVERYTHING: &str = "
     listener = [{ address = ':1', tls = { certificates = [{ cert = 'c' }], client = { ca = 'c', headers = {} } },
-                  proxy_protocol = { from = '::1' } }]
+                  proxy_protocol = { from = '::1' } },
+                { address = ':2', lua = { script = 'x = 1' } }]
     upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {}, tls = {}, protocol = 'negotiate' }
     route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
              { path = '/b', proxy = 'a', filters = [], concurrency = { adaptive = {} } }, { path = '/c', health = true },
@@ -247,6 +248,7 @@ fn every_unknown_key_is_refused_everywhere() {
         "upstream.a = { servers = 'h:1', protocol = 'http2', http2.zzzzzzz = 1 }",
         "upstream.a = { servers = 'h:1', retry.hedge.zzzzzzz = 1 }",
         "listener = [{ address = ':1', proxy_protocol = { from = '::1', zzzzzzz = 1 } }]",
+        "listener = [{ address = ':1', lua = { script = 'x = 1', zzzzzzz = 1 } }]",
         "store.a = { zzzzzzz = 1 }",
         "route = [{ proxy = 'h:1', mirror.zzzzzzz = 1 }]",
         "route = [{ proxy = 'h:1', grpc.zzzzzzz = 1 }]",

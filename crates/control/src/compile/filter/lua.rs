@@ -3,7 +3,7 @@
 use sluice_lua::{LuaFilter, OnError};
 
 use super::Tools;
-use crate::compile::lua::{program, text};
+use crate::compile::lua::{program, settings, text};
 
 pub(super) fn filter(
     options: &sluice_model::Lua,
@@ -11,10 +11,12 @@ pub(super) fn filter(
 ) -> Result<LuaFilter, String> {
     let text = text(&options.script.source, |path| tools.files.read(path))?;
     let who = format!("filter \"{}\"", tools.name());
-    let program = program(&options.script, &text, &who, tools.log())?;
+    let program = program(&text, (&who, tools.log()), settings(&options.script))?;
     for path in program.files() {
         // Watched with the others.
-        tools.files.read(path)?;
+        if !tools.files.paths().any(|known| known == path) {
+            tools.files.read(path)?;
+        }
     }
     let on_error = options.on_error.map_or(OnError::Pass, OnError::Refuse);
     LuaFilter::new(program, on_error, tools.meter(LuaFilter::OUTCOMES))
