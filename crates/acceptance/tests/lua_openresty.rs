@@ -656,3 +656,52 @@ fn phases_lie_in_files_too() {
     assert!(eventually(|| ask(&gateway, "/", &[]).status == 404));
     gateway.stop();
 }
+
+#[test]
+fn what_answers_a_route_may_give_the_request_to_another() {
+    let section = |path: &str, script: &str| {
+        format!(
+            "[[route]]\npath = \"{path}\"\nconcurrency = {{ limit = 1 }}\n[route.lua]\n\
+             content_by_lua = '''\n{script}\n'''\n"
+        )
+    };
+    let first =
+        "if ngx.var.arg_to == 'circle' then return ngx.exec('/first', { to = 'circle' }) end
+        ngx.ctx.lost = true
+        pcall(ngx.exec, '/second', { seen = ngx.var.arg_to })
+        ngx.say('it goes on')";
+    let second = "if ngx.var.arg_seen == 'wait' then
+            ngx.shared.default:set('waits', true)
+            while not ngx.shared.default:get('go') do ngx.sleep(0.01) end
+        end
+        ngx.say(ngx.var.uri, ' ', ngx.var.args, ' ', ngx.worker.count())";
+    let other = "ngx.exec('/third', 'a=1')";
+    let text = format!(
+        "workers = 2\n{}",
+        config(&format!(
+            "{}{}{}[[route]]\npath = \"/third\"\nrespond = \"third\"\n\
+             [[route]]\npath = \"/state\"\n[route.lua]\nscript = \"function answer(request) \
+             if request.query == 'go' then store.set('go', true) end respond(tostring(store.get('waits'))) end\"\n",
+            section("/first", first),
+            section("/second", second).replace("limit = 1", "limit = 10"),
+            section("/other", other),
+        ))
+    );
+    let gateway = Sluice::start(&text);
+    for ask in [ask, ask_http2] {
+        let given = ask(&gateway, "/first?to=x", &[]);
+        assert_eq!(given.content, "/second seen=x 2\n");
+        assert_eq!(ask(&gateway, "/other", &[]).content, "third");
+        // Whoever is sent in a circle ends.
+        assert_eq!(ask(&gateway, "/first?to=circle", &[]).status, 500);
+    }
+    // A request that was given away is none of its first route any more, which takes one at a time.
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| ask(&gateway, "/first?to=wait", &[]));
+        assert!(eventually(|| ask(&gateway, "/state", &[]).content == "true"));
+        assert!(ask(&gateway, "/first?to=y", &[]).content.starts_with("/second seen=y"));
+        let _ = ask(&gateway, "/state?go", &[]);
+        assert!(waits.join().unwrap().content.starts_with("/second seen=wait"));
+    });
+    gateway.stop();
+}

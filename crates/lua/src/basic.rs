@@ -197,6 +197,8 @@ fn facts(frame: &Frame<'_>) -> Reply {
     frame.set_field(b"processes");
     frame.push_count(u64::try_from(host.worker).unwrap_or(0));
     frame.set_field(b"worker");
+    frame.push_count(u64::try_from(host.ports.workers()).unwrap_or(1));
+    frame.set_field(b"workers");
     Reply::Values(1)
 }
 

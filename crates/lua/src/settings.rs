@@ -32,6 +32,8 @@ pub struct Settings {
     pub access: Vec<Access>,
     /// What the script is to the program.
     pub role: Role,
+    /// How many workers the gateway has; a service is told when it is launched.
+    pub workers: usize,
     /// Stores that the script may use, and the bytes that they may have; empty for a service.
     pub stores: Vec<(String, usize)>,
 }
@@ -85,6 +87,7 @@ impl Settings {
             log_rate: 1000,
             access: Vec::new(),
             role: Role::Service,
+            workers: 1,
             stores: Vec::new(),
         }
     }

@@ -26,11 +26,11 @@ const MOST: usize = 16 << 20;
 /// What answers the requests of a route, and the script it does that by.
 pub(super) fn action(
     script: &LuaScript,
-    who: &str,
+    (who, workers): (&str, usize),
     log: Option<LogWriter>,
 ) -> Result<(Arc<dyn Filter>, Arc<Program>), String> {
     let text = text(&script.source, read)?;
-    let made = program(&text, (who, log), settings(script));
+    let made = program(&text, (who, log), settings(script, workers));
     let made = made.and_then(|it| Ok((LuaAction::new(Arc::clone(&it))?, it)));
     match made {
         Ok((action, program)) => Ok((Arc::new(action), program)),
@@ -40,8 +40,8 @@ pub(super) fn action(
 
 /// What speaks with the clients of a listener, and the script it does that by.
 pub(super) fn service(
-    listener: &Listener,
-    lua: &ListenerLua,
+    (listener, lua): (&Listener, &ListenerLua),
+    workers: usize,
     log: Option<LogWriter>,
 ) -> Result<(Arc<dyn Service>, Arc<Program>), String> {
     let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
@@ -60,7 +60,7 @@ pub(super) fn service(
                 Some(_) => Encryption::Gateway,
             },
         }),
-        ..settings(&lua.script)
+        ..settings(&lua.script, workers)
     };
     let who = listener_element(&listener.name);
     let text = text(&lua.script.source, read)?;
@@ -118,8 +118,8 @@ pub(super) fn program(
     Program::new(settings, text, Voice::part(who, log))
 }
 
-/// The bounds of a script.
-pub(super) fn settings(script: &LuaScript) -> Settings {
+/// The bounds of a script that so many workers run.
+pub(super) fn settings(script: &LuaScript, workers: usize) -> Settings {
     let access = script.allow.iter().map(|allowed| match allowed {
         LuaAccess::Files => Access::Files,
         LuaAccess::Processes => Access::Processes,
@@ -143,6 +143,7 @@ pub(super) fn settings(script: &LuaScript) -> Settings {
         budget: script.budget,
         access: access.collect(),
         role: Role::Part,
+        workers,
         stores: sizes.collect(),
         ..Settings::new(file)
     }

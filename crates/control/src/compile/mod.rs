@@ -108,7 +108,7 @@ fn prepare_services(
 ) -> Services {
     let prepare = |listener: &Listener| {
         let lua = listener.lua.as_deref()?;
-        match lua::service(listener, lua, shelf.log()) {
+        match lua::service((listener, lua), shelf.workers(), shelf.log()) {
             Ok((service, program)) => {
                 scripts.push(program);
                 Some(service)
@@ -137,7 +137,7 @@ fn prepare_action(
         Action::Files(wanted) => files::files(wanted, shelf.workers()).map(PreparedAction::Handle),
         Action::Lua(script) => {
             let who = route_element(&route.name);
-            let (handler, program) = lua::action(script, &who, shelf.log())?;
+            let (handler, program) = lua::action(script, (&who, shelf.workers()), shelf.log())?;
             scripts.push(program);
             Ok(PreparedAction::Handle(handler))
         }

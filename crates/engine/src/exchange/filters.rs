@@ -15,6 +15,7 @@ use sluice_message::{
 
 use super::{Exchange, Refusal, Step, Stop};
 use crate::Route;
+use crate::admission::Ticket;
 use crate::coroutine::Panicked;
 use crate::errand::{Came, Errand};
 use crate::lent::Lent;
@@ -201,8 +202,8 @@ impl<'e> Exchange<'e, '_> {
             Ok(Progress::Paused(paused)) => {
                 Step::Filter(Box::new(Suspended { route, filters, asked, paused }))
             }
-            // Nobody else is there to answer, and its permits are those of this route.
-            Ok(Progress::Done | Progress::Reroute) if asked == Asked::Handler => {
+            // Nobody else is there to answer.
+            Ok(Progress::Done) if asked == Asked::Handler => {
                 Step::Stopped(Fault::internal(FaultKind::Broken).into())
             }
             Ok(Progress::Done) => self.admit(route),
@@ -280,6 +281,8 @@ impl<'e> Exchange<'e, '_> {
             return Step::Stopped(Fault::internal(FaultKind::Broken).into());
         }
         self.stand.notes.restart();
+        // What answers a route may give a request away, too: it is one of that route no longer.
+        self.ticket = Ticket::default();
         match self.find_route() {
             Ok(route) => self.act(route),
             Err(Refusal::Fault(fault)) => Step::Stopped(fault.into()),

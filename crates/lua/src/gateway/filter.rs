@@ -164,7 +164,7 @@ impl Scripted {
             }
             (None, Wish::Leave(After::Again)) => self.run(function, context),
             (None, Wish::Reroute | Wish::Leave(After::Reroute))
-                if function == Function::RequestHead =>
+                if matches!(function, Function::RequestHead | Function::Answer) =>
             {
                 self.count(context.gateway, REROUTED);
                 Verdict::Reroute

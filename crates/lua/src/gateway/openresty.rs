@@ -102,8 +102,8 @@ fn leave(frame: &Frame<'_>) -> Reply {
         return nothing_there(frame);
     }
     host.exchange.wish.set(Wish::Leave(after));
-    // A coroutine of the script could only give way to whoever resumed it.
-    match host.running(frame.state()) {
+    // A coroutine of the script could only give way to whoever resumed it, and nobody can below a function of C.
+    match frame.task() {
         Some(_) => Reply::Wait,
         None => frame.raise("the run has asked for its end"),
     }

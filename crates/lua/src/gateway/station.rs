@@ -87,7 +87,8 @@ impl Station {
     /// # Errors
     /// What the script says, with its place.
     pub(crate) fn new(script: &Script, voice: Voice, worker: usize) -> Result<Self, String> {
-        let host = Host::new(script.settings.clone(), voice, Ports::new(1), worker);
+        let ports = Ports::new(script.settings.workers);
+        let host = Host::new(script.settings.clone(), voice, ports, worker);
         host.exchange.owner.set(Some(script.owner));
         let vm =
             Vm::new(Rc::clone(&host)).map_err(|error| format!("cannot start LuaJIT: {error}"))?;

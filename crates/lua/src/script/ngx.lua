@@ -9,7 +9,7 @@ local running = coroutine.running
 ngx = {}
 
 -- What the parts share.
-local core = { request = request, response = response, respond = respond, log = log, answers = chunks.content ~= nil }
+local core = { request = request, response = response, respond = respond, log = log }
 
 -- What is kept of an exchange from phase to phase, in the table that belongs to it; and by coroutine, while a phase runs,
 -- also where no exchange is at hand.

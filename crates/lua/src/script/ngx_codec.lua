@@ -137,6 +137,9 @@ ngx.worker = {
   id = function()
     return facts.worker
   end,
+  count = function()
+    return facts.workers
+  end,
   exiting = function()
     return false
   end,

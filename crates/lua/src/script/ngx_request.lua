@@ -241,13 +241,8 @@ function req.set_uri(uri, jump)
   end
 end
 
-local EXEC = "ngx.exec is there in rewrite_by_lua and access_by_lua of a filter: what answers a route has no other"
-
 function ngx.exec(uri, args)
   local state = core.need(REQUEST)
-  if core.answers then
-    error(EXEC, 2)
-  end
   if state.sent then
     error("attempt to call ngx.exec after sending out response headers", 2)
   end

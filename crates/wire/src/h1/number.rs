@@ -14,16 +14,48 @@ const PAIRS: [[u8; 2]; 100] = {
 
 /// Appends `value` in decimal digits, and `end`.
 #[inline]
-pub(super) fn write_decimal(out: &mut Vec<u8>, mut value: u64, end: [u8; 2]) {
+pub(super) fn write_decimal(out: &mut Vec<u8>, value: u64, end: [u8; 2]) {
+    let [first, second] = end;
+    // Lengths of most answers, in pieces whose size is known: no loop and no call to copy them.
+    match value {
+        0..10 => {
+            let [_, ones] = pair(value);
+            out.extend_from_slice(&[ones, first, second]);
+        }
+        10..100 => {
+            let [tens, ones] = pair(value);
+            out.extend_from_slice(&[tens, ones, first, second]);
+        }
+        100..1000 => {
+            let ([_, hundreds], [tens, ones]) = (pair(value / 100), pair(value % 100));
+            out.extend_from_slice(&[hundreds, tens, ones, first, second]);
+        }
+        1000..10_000 => {
+            let ([thousands, hundreds], [tens, ones]) = (pair(value / 100), pair(value % 100));
+            out.extend_from_slice(&[thousands, hundreds, tens, ones, first, second]);
+        }
+        _ => write_long_decimal(out, value, end),
+    }
+}
+
+/// The two digits of a number below a hundred.
+#[inline]
+fn pair(value: u64) -> [u8; 2] {
+    let pair = usize::try_from(value).ok().and_then(|number| PAIRS.get(number));
+    pair.copied().unwrap_or([b'0'; 2])
+}
+
+/// The same for numbers of any length.
+#[inline(never)]
+fn write_long_decimal(out: &mut Vec<u8>, mut value: u64, end: [u8; 2]) {
     // 20 digits: u64::MAX.
     let mut text = [0_u8; 22];
     let mut start = 20;
     if let Some((digits, rest)) = text.split_last_chunk_mut() {
         *rest = end;
         for slot in digits.rchunks_exact_mut(2) {
-            let pair = usize::try_from(value % 100).ok().and_then(|number| PAIRS.get(number));
-            let pair = pair.unwrap_or(&[b'0'; 2]);
-            slot.copy_from_slice(pair);
+            let pair = pair(value % 100);
+            slot.copy_from_slice(&pair);
             start -= 2;
             value /= 100;
             if value == 0 {
@@ -77,7 +109,7 @@ mod tests {
     #[test]
     fn numbers_are_written_and_read_back() {
         let large = [12_345, 65_535, 100_000, 1 << 32, u64::MAX - 1, u64::MAX];
-        for value in (0..=1010).chain(large) {
+        for value in (0..=10_010).chain(large) {
             let (mut decimal, mut hex) = (Vec::new(), Vec::new());
             write_decimal(&mut decimal, value, *b"ab");
             write_hex(&mut hex, value, *b"\r\n");

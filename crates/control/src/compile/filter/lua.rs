@@ -11,7 +11,7 @@ pub(super) fn filter(
 ) -> Result<LuaFilter, String> {
     let text = text(&options.script.source, |path| tools.files.read(path))?;
     let who = format!("filter \"{}\"", tools.name());
-    let program = program(&text, (&who, tools.log()), settings(&options.script))?;
+    let program = program(&text, (&who, tools.log()), settings(&options.script, tools.workers()))?;
     for path in program.files() {
         // Watched with the others.
         if !tools.files.paths().any(|known| known == path) {
