@@ -26,7 +26,7 @@ pub(crate) const FUNCTIONS: [(&str, mlua_sys::lua_CFunction); 5] = [
 ];
 
 /// Heads as scripts may get them; `http.lua` reads no more than that.
-const LIMITS: Limits = Limits { head: 64 << 10, fields: 128, target: 16 << 10 };
+pub(crate) const LIMITS: Limits = Limits { head: 64 << 10, fields: 128, target: 16 << 10 };
 
 /// `request(head)`: a table, or nil, a status to answer with and a word.
 fn request(frame: &Frame<'_>) -> Reply {
@@ -48,13 +48,19 @@ fn request(frame: &Frame<'_>) -> Reply {
         Ok(Decoded::Partial) => return refuse(frame, 400, "malformed"),
         Err(fault) => fault,
     };
+    let (status, word) = refusal(fault);
+    refuse(frame, status, word)
+}
+
+/// What a request that cannot be served is answered with.
+pub(crate) fn refusal(fault: FaultKind) -> (u32, &'static str) {
     let status = match fault {
         FaultKind::HeadTooLarge | FaultKind::TooManyFields => 431,
         FaultKind::TargetTooLong => 414,
         FaultKind::MethodNotImplemented => 501,
         _ => 400,
     };
-    refuse(frame, status, fault.reason())
+    (status, fault.reason())
 }
 
 fn refuse(frame: &Frame<'_>, status: u32, word: &str) -> Reply {
@@ -64,7 +70,7 @@ fn refuse(frame: &Frame<'_>, status: u32, word: &str) -> Reply {
     Reply::Values(3)
 }
 
-fn text(frame: &Frame<'_>, name: &[u8], value: &[u8]) {
+pub(crate) fn text(frame: &Frame<'_>, name: &[u8], value: &[u8]) {
     frame.push_bytes(value);
     frame.set_field(name);
 }
@@ -74,7 +80,7 @@ fn truth(frame: &Frame<'_>, name: &[u8], value: bool) {
     frame.set_field(name);
 }
 
-fn push_request(frame: &Frame<'_>, head: &RequestHead) {
+pub(crate) fn push_request(frame: &Frame<'_>, head: &RequestHead) {
     frame.push_table(0, 12);
     text(frame, b"method", head.method_text());
     text(frame, b"path", if head.form == TargetForm::Asterisk { b"*" } else { head.path() });
@@ -111,7 +117,7 @@ fn push_rest(
 }
 
 /// Lines of one name are one value (RFC 9110, 5.3), but for `Set-Cookie`, which becomes a table when there are several.
-fn push_fields(frame: &Frame<'_>, fields: &Fields) {
+pub(crate) fn push_fields(frame: &Frame<'_>, fields: &Fields) {
     let mut all: BTreeMap<Vec<u8>, Vec<&[u8]>> = BTreeMap::new();
     for (name, value) in fields.iter() {
         all.entry(name.to_ascii_lowercase()).or_default().push(value);
@@ -143,12 +149,16 @@ fn response(frame: &Frame<'_>) -> Reply {
         Ok(Decoded::Partial) => return frame.fail(b"malformed"),
         Err(fault) => return frame.fail(fault.reason().as_bytes()),
     }
+    push_response(frame, &head);
+    Reply::Values(1)
+}
+
+pub(crate) fn push_response(frame: &Frame<'_>, head: &ResponseHead) {
     frame.push_table(0, 8);
     frame.push_count(u64::from(head.status));
     frame.set_field(b"status");
     truth(frame, b"interim", head.is_interim());
     push_rest(frame, (head.version, head.body, head.persistence), &head.fields);
-    Reply::Values(1)
 }
 
 /// `line(name, value)`: a field line, or nil if it cannot be one (RFC 9110, 5.1 and 5.5).

@@ -24,6 +24,7 @@ mod gateway;
 mod held;
 mod host;
 mod http;
+mod http2;
 mod intake;
 mod json;
 mod known;

@@ -5,7 +5,8 @@ use mlua_sys::lua_CFunction;
 use crate::frame::{Frame, collect, native_guard};
 use crate::host::Host;
 use crate::{
-    basic, cipher, compress, digest, dns, http, json, listen, pkey, regex, task, tcp, tls, udp, vm,
+    basic, cipher, compress, digest, dns, http, http2, json, listen, pkey, regex, task, tcp, tls,
+    udp, vm,
 };
 
 /// What a state is made ready with.
@@ -41,6 +42,7 @@ const MODULES: &[(&str, &str)] = &[
     ("silly.net.tls", include_str!("script/tls.lua")),
     ("silly.net.http", include_str!("script/http.lua")),
     ("silly.net.http.content", include_str!("script/content.lua")),
+    ("silly.net.http.session", include_str!("script/session.lua")),
     ("silly.net.http.sender", include_str!("script/sender.lua")),
     ("silly.net.websocket", include_str!("script/websocket.lua")),
     ("silly.store.redis", include_str!("script/redis.lua")),
@@ -116,6 +118,7 @@ const FURTHER: &[&[(&str, lua_CFunction)]] = &[
     &dns::FUNCTIONS,
     &tls::FUNCTIONS,
     &http::FUNCTIONS,
+    &http2::FUNCTIONS,
     &regex::FUNCTIONS,
 ];
 

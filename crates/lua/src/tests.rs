@@ -7,6 +7,7 @@ mod documents;
 mod expressions;
 mod hostile;
 mod http;
+mod http2;
 mod metrics;
 mod modules;
 mod names;

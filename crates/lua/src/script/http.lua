@@ -1,4 +1,4 @@
--- `silly.net.http`: servers and clients of HTTP/1.1.
+-- `silly.net.http`: servers and clients of HTTP/1.1 and HTTP/2.
 local native = ...
 
 local silly = require("silly")
@@ -8,6 +8,7 @@ local errno = require("silly.errno")
 local logger = require("silly.logger")
 local content = require("silly.net.http.content")
 local sender = require("silly.net.http.sender")
+local session = require("silly.net.http.session")
 
 -- Heads and content that is read as a whole, in bytes; times in milliseconds.
 local HEAD, CONTENT = 64 * 1024, 8 * 1024 * 1024
@@ -26,14 +27,8 @@ local reasons = {
   [504] = "Gateway Timeout",
 }
 
-local stamp, stamped = "", 0
--- RFC 9110, 6.6.1; made once in a second.
 local function date()
-  local now = os.time()
-  if now ~= stamped then
-    stamp, stamped = os.date("!date: %a, %d %b %Y %H:%M:%S GMT\r\n", now), now
-  end
-  return stamp
+  return "date: " .. sender.date() .. "\r\n"
 end
 
 -- What both sides have in common.
@@ -95,7 +90,11 @@ function server_stream:receive()
   if self.expect then
     self.expect = nil
     if not self.out then
-      self.conn:write("HTTP/1.1 100 Continue\r\n\r\n")
+      if self.channel then
+        self.channel:invite()
+      else
+        self.conn:write("HTTP/1.1 100 Continue\r\n\r\n")
+      end
     end
   end
   return true
@@ -113,19 +112,33 @@ function server_stream:respond(status, header, close)
   if type(status) ~= "number" or status % 1 ~= 0 or status < 200 or status > 999 then
     error("bad argument #1 to 'respond': a status from 200 on is expected", 2)
   end
-  -- What the client sends and nobody has asked for cannot be told from the next request.
-  if self.expect then
-    self.keepalive = false
-  end
+  local empty = (status == 204 or status == 304) and "nothing" or (self.method == "HEAD" and "head") or nil
   local given = false
   for name in pairs(header or {}) do
     given = given or tostring(name):lower() == "date"
+  end
+  if self.channel then
+    local fields = sender.pairs(header, 2)
+    if not given then
+      fields[#fields + 1] = "date"
+      fields[#fields + 1] = sender.date()
+    end
+    self.out = self.channel:answer(status, fields, { header = header, empty = empty, method = self.method }, 2)
+    self.status = status
+    if close then
+      return self.out:finish()
+    end
+    return true
+  end
+  -- What the client sends and nobody has asked for cannot be told from the next request.
+  if self.expect then
+    self.keepalive = false
   end
   local first = "HTTP/1.1 " .. status .. " " .. (reasons[status] or "") .. "\r\n" .. (given and "" or date())
   self.status = status
   self.out = sender.new(first, header, {
     conn = self.conn,
-    empty = (status == 204 or status == 304) and "nothing" or (self.method == "HEAD" and "head") or nil,
+    empty = empty,
     chunks = self.version == "HTTP/1.1",
     connection = not self.keepalive and "close" or (self.version == "HTTP/1.0" and "keep-alive") or nil,
   }, 2)
@@ -213,11 +226,53 @@ local function exchange(conn, settings, head)
   return true
 end
 
+-- One request of a connection that carries many at once.
+local function exchange_of(conn, settings)
+  return function(request, channel)
+    request.conn, request.channel, request.content, request.trailer = conn, channel, channel, channel.trailer
+    request.limit = settings.bodylimit or CONTENT
+    request.remoteaddr = conn.remoteaddr
+    request.scheme = settings.tls and "https" or "http"
+    setmetatable(request, server_meta)
+    local good, problem = silly.pcall(settings.handler, request)
+    if not good then
+      logger.error(problem)
+      if not request.out then
+        request:respond(500, { ["content-type"] = "text/plain" })
+        request:closewrite("Internal Server Error\n")
+      end
+    elseif not request.out and not channel.gone then
+      request:respond(500, {}, true)
+      logger.error("http: the handler of " .. request.method .. " " .. request.path .. " gave no answer")
+    end
+    local out = request.out
+    if good and out and not out.ended then
+      out:finish()
+    end
+    if channel.gone or (out and (out.broken or not out.ended)) then
+      -- Half an answer must not look like a whole one.
+      channel:reset(session.INTERNAL_ERROR)
+    end
+    channel:forget()
+  end
+end
+
+-- What clients of HTTP/2 begin with (RFC 9113, 3.4), as far as it looks like a head.
+local PREFACE = "PRI * HTTP/2.0\r\n\r\n"
+
 local function serve(settings)
   local timeout = settings.timeout or IDLE
   return function(conn)
+    if conn.alpnproto and conn.alpnproto() == "h2" then
+      return session.serve(conn, "", timeout, exchange_of(conn, settings))
+    end
+    local first = not settings.tls
     repeat
       local head, problem = conn:read("\r\n\r\n", timeout, HEAD)
+      if first and head == PREFACE then
+        return session.serve(conn, head, timeout, exchange_of(conn, settings))
+      end
+      first = false
       if not head then
         if problem == errno.NOBUFS then
           refuse(conn, 431, "head_too_large")
@@ -248,7 +303,7 @@ function http.listen(settings)
       addr = settings.addr,
       certs = settings.certs,
       ciphers = settings.ciphers,
-      alpnprotos = { "http/1.1" },
+      alpnprotos = settings.alpnprotos or { "http/1.1" },
       accept = accept,
     })
   end

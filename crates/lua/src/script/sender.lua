@@ -41,6 +41,37 @@ local function stated_length(header, level)
   end
 end
 
+-- The same as names and values in turn, for HTTP/2; names in lower case (RFC 9113, 8.2.1).
+function sender.pairs(header, level)
+  local parts = {}
+  for name, value in pairs(header or {}) do
+    name = tostring(name):lower()
+    if not own[name] then
+      for _, one in ipairs(type(value) == "table" and value or { value }) do
+        one = tostring(one)
+        if not line(name, one) then
+          error("'" .. name .. "' cannot be a field with this value", level + 1)
+        end
+        parts[#parts + 1] = name
+        parts[#parts + 1] = one
+      end
+    end
+  end
+  return parts
+end
+
+sender.stated_length = stated_length
+
+local stamp, stamped = "", 0
+-- The value of `Date` (RFC 9110, 6.6.1); made once in a second.
+function sender.date()
+  local now = os.time()
+  if now ~= stamped then
+    stamp, stamped = os.date("!%a, %d %b %Y %H:%M:%S GMT", now), now
+  end
+  return stamp
+end
+
 -- `settings`: conn, whether the head itself says there is no content (`empty`), whether chunks may be used (`chunks`), whether an
 -- absent length means none (`none`), and what to say of the connection (`connection`).
 function sender.new(first, header, settings, level)

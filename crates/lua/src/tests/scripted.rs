@@ -15,7 +15,7 @@ use crate::voice::Voice;
 use crate::worker::{Parts, work};
 
 /// How long a test waits for what has to come.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What every script of a test begins with: a line of its own, so that the script's lines keep their numbers.
 const BEGIN: &str = "local tcp, task, time, errno, env = require 'silly.net.tcp', require 'silly.task', \
