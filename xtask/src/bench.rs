@@ -2,6 +2,7 @@
 
 mod filters;
 mod generator;
+mod lines;
 mod load;
 mod measure;
 mod options;
@@ -32,6 +33,8 @@ const RATE_LIMIT: f64 = 580.0;
 const LUA_FILTER: f64 = 2_150.0;
 /// Wanted of a script that answers: a thousand beyond 1.3 times what answers by itself.
 const LUA_ANSWER: f64 = 1.3 * DIRECT + 1_000.0;
+/// A line that a script reads, and its answer.
+const LUA_LINE: f64 = 1_500.0;
 /// What is kept costs little more than what is configured.
 const KEPT: f64 = 1.25 * DIRECT;
 const ROUTES: f64 = 1.05;
@@ -137,6 +140,7 @@ pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
     let rate_limit = behind(Filters::RateLimit)?;
     let lua_filter = behind(Filters::Lua)?;
     let lua_answer = direct + behind(Filters::LuaAnswer)?;
+    let line = measure::instructions_by(&bench, (Peer::Sluice, Role::Lines), lines::ping)?;
     let kept = |page| measure::instructions(&bench, Peer::Sluice, Role::Kept(origin.port, page));
     let (kept_tiny, kept_small) = (kept("/kept/tiny.txt")?, kept("/kept/small.txt")?);
     let mut missed = Vec::new();
@@ -148,6 +152,7 @@ pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
         ("user instructions for a rate limit", rate_limit, RATE_LIMIT),
         ("user instructions for a script that reads a header and sets one", lua_filter, LUA_FILTER),
         ("user instructions per answer of a script", lua_answer, LUA_ANSWER),
+        ("user instructions per line of a service in Lua", line, LUA_LINE),
         ("user instructions per hit in a cache, 13 bytes", kept_tiny, KEPT),
         ("user instructions per hit in a cache, 4 KiB", kept_small, KEPT),
         ("instructions with 10 000 routes against 1", one_kind, ROUTES),

@@ -1,6 +1,6 @@
 //! Bytes on their way between a socket and a script.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use crate::delimiter::{Delimiter, Want, Wanted};
 
@@ -18,13 +18,15 @@ const KEPT: usize = 128;
 
 thread_local! {
     /// The one given back last: a line and its answer take it in turns. Without memory while it is lent.
-    static NEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static NEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
 #[inline]
 fn lend() -> Vec<u8> {
-    let next = NEXT.take();
+    // Somebody may just read into it, and a collection that this starts lend another.
+    let next = NEXT.with(|next| next.try_borrow_mut().map(|mut it| std::mem::take(&mut *it)));
+    let next = next.unwrap_or_default();
     if next.capacity() == 0 { lend_another() } else { next }
 }
 
@@ -42,7 +44,11 @@ fn give_back(bytes: &mut Vec<u8>) {
     bytes.clear();
     let mut given = std::mem::take(bytes);
     if given.capacity() <= LARGE {
-        given = NEXT.replace(given);
+        NEXT.with(|next| {
+            if let Ok(mut next) = next.try_borrow_mut() {
+                std::mem::swap(&mut *next, &mut given);
+            }
+        });
     }
     if given.capacity() > 0 {
         put_aside(given);
@@ -69,6 +75,16 @@ pub(crate) struct Input {
     searched: usize,
 }
 
+/// What a read has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    Nothing,
+    /// A line, and nothing else.
+    Whole,
+    /// Something else, of which so many bytes are what the reader waits for, if it is enough.
+    Other(Option<usize>),
+}
+
 /// What nobody has to wait for.
 const NOTHING: Want = Want::Exactly(0);
 
@@ -91,7 +107,8 @@ impl Input {
     }
 
     /// A reader wants this from now on; how many bytes that are, if they are there.
-    #[inline]
+    // In line: what services call most.
+    #[inline(always)]
     pub(crate) fn expect(&mut self, wanted: Wanted<'_>) -> Option<usize> {
         match (wanted, &self.want) {
             // Nearly always the same as before.
@@ -112,12 +129,7 @@ impl Input {
     /// How many bytes satisfy the reader; absent if more have to come.
     #[inline]
     pub(crate) fn find(&mut self) -> Option<usize> {
-        let found = match &self.want {
-            Want::Exactly(length) => (self.len() >= *length).then_some(*length),
-            // Nothing waits nearly each time that a reader begins.
-            Want::Until(_) if self.len() == 0 => return None,
-            Want::Until(delimiter) => delimiter.end_in(self.content(), self.searched),
-        };
+        let found = self.want.end_in(self.content(), self.searched);
         if found.is_none() {
             self.note_searched();
         }
@@ -137,6 +149,43 @@ impl Input {
         let start = self.start;
         self.start = (start + length).min(self.bytes.len());
         self.bytes.get(start..self.start).unwrap_or_default()
+    }
+
+    /// Whether it has no memory of its own, and therefore nothing in it.
+    #[inline]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.bytes.capacity() == 0
+    }
+
+    /// Reads while it is [at rest](Self::is_at_rest). What satisfies the reader, and is all that came, goes to `whole` from
+    /// memory that is nobody's, as a line of a service nearly always does; else it is taken in.
+    #[inline]
+    pub(crate) fn read_at_rest<R>(
+        &mut self,
+        read: impl FnOnce(&mut Vec<u8>) -> R,
+        whole: impl FnOnce(&[u8]),
+    ) -> (R, Came) {
+        NEXT.with_borrow_mut(|bytes| {
+            if bytes.capacity() == 0 {
+                *bytes = lend_another();
+            }
+            let result = read(bytes);
+            if bytes.is_empty() {
+                return (result, Came::Nothing);
+            }
+            if self.want.is_met_by(bytes) {
+                whole(bytes);
+                bytes.clear();
+                return (result, Came::Whole);
+            }
+            let found = self.want.end_in(bytes, 0);
+            self.start = 0;
+            std::mem::swap(&mut self.bytes, bytes);
+            if found.is_none() {
+                self.note_searched();
+            }
+            (result, Came::Other(found))
+        })
     }
 
     /// What to read into; at most `most` bytes fit beside what waits already, but always some.
@@ -159,7 +208,7 @@ impl Input {
     /// Gives the memory back if nothing is in it.
     #[inline]
     pub(crate) fn rest(&mut self) {
-        if self.len() == 0 {
+        if self.bytes.capacity() > 0 && self.len() == 0 {
             self.release();
         }
     }

@@ -11,7 +11,7 @@ use mlua_sys::lua_State;
 use sluice_conn::linger;
 use sluice_net::{Deadline, Nanos, PeerAddress, Stream, now, spawn};
 
-use crate::buffer::{Input, Output};
+use crate::buffer::{Came, Input, Output};
 use crate::cause::Cause;
 use crate::held::Held;
 use crate::host::{Ending, Host, Id, Owner};
@@ -143,7 +143,8 @@ impl Connection {
     }
 
     /// Takes bytes for the peer.
-    #[inline]
+    // In line: once for each line of a service.
+    #[inline(always)]
     pub(crate) fn write(&self, bytes: &[u8]) -> Taken {
         let waiting = self.output.borrow_mut().append(bytes);
         self.wake();
@@ -344,7 +345,34 @@ impl Driver {
                 input.rest();
                 return self.wait(reader.until, cx);
             }
-            match self.stream.poll_read(cx, input.tail(connection.room.get())) {
+            let read = if input.is_at_rest() {
+                let host = &*connection.host;
+                let before = host.memory.relax();
+                let (read, came) = input.read_at_rest(
+                    |bytes| self.stream.poll_read(cx, bytes),
+                    // What every line of a service goes through: pushed by hand.
+                    |line| vm::push_bytes(host, reader.thread, line),
+                );
+                host.memory.restore(before);
+                match came {
+                    Came::Whole => {
+                        connection.reader.set(None);
+                        drop(input);
+                        vm::run(host, reader.id, 1);
+                        return Next::Again;
+                    }
+                    Came::Other(Some(length)) => {
+                        hand_over(connection, reader, input, length);
+                        return Next::Again;
+                    }
+                    // Not enough: more may lie in the socket.
+                    Came::Other(None) => continue,
+                    Came::Nothing => read,
+                }
+            } else {
+                self.stream.poll_read(cx, input.tail(connection.room.get()))
+            };
+            match read {
                 Poll::Ready(Ok(0)) => connection.ended.set(Some(Cause::End)),
                 Poll::Ready(Ok(_)) => {
                     if let Some(length) = input.find() {

@@ -58,11 +58,6 @@ impl Delimiter {
     pub(crate) fn end_in(&self, text: &[u8], from: usize) -> Option<usize> {
         match self {
             Self::One(byte) => Some(from + position(*byte, text.get(from..)?)? + 1),
-            Self::Two([first, second]) if text.len() - from.min(text.len()) <= BRIEF => {
-                let text = text.get(from..)?;
-                let mut pairs = text.iter().zip(text.get(1..)?);
-                Some(from + 2 + pairs.position(|pair| pair == (first, second))?)
-            }
             Self::Two([first, second]) => {
                 let mut at = from;
                 loop {
@@ -120,6 +115,33 @@ pub(crate) enum Want {
     Exactly(usize),
     /// Everything up to this, and this.
     Until(Delimiter),
+}
+
+impl Want {
+    /// Whether these bytes are exactly that, as far as a glance can tell: a line that ends where they do.
+    // In line: what nearly every line of a service is asked.
+    #[inline(always)]
+    pub(crate) fn is_met_by(&self, bytes: &[u8]) -> bool {
+        match (self, bytes) {
+            (Self::Until(Delimiter::Two(end)), [line @ .., first, second]) => {
+                *end == [*first, *second] && line.len() <= BRIEF && !line.contains(first)
+            }
+            (Self::Until(Delimiter::One(end)), [line @ .., last]) => {
+                end == last && line.len() <= BRIEF && !line.contains(last)
+            }
+            _ => false,
+        }
+    }
+
+    /// How many of these bytes satisfy it, where those before `from` hold no beginning of a delimiter; absent if more have
+    /// to come.
+    #[inline]
+    pub(crate) fn end_in(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        match self {
+            Self::Exactly(length) => (bytes.len() >= *length).then_some(*length),
+            Self::Until(delimiter) => delimiter.end_in(bytes, from),
+        }
+    }
 }
 
 /// The same, as a script says it.

@@ -90,7 +90,8 @@ fn readline(frame: &Frame<'_>) -> Reply {
     }
 }
 
-#[inline]
+// In line: the two that call it are what services call most.
+#[inline(always)]
 fn read_for(frame: &Frame<'_>, connection: &Connection, wanted: Wanted<'_>) -> Reply {
     if connection.is_closed() {
         return frame.fail(Cause::Closed.text().as_bytes());
@@ -109,7 +110,7 @@ fn read_for(frame: &Frame<'_>, connection: &Connection, wanted: Wanted<'_>) -> R
 }
 
 /// Waits for what is not there, if that may still come.
-#[inline]
+#[inline(always)]
 fn wait_for(frame: &Frame<'_>, connection: &Connection, wanted: Wanted<'_>) -> Reply {
     let host = frame.host();
     if let Some(cause) = connection.ended() {
@@ -120,7 +121,8 @@ fn wait_for(frame: &Frame<'_>, connection: &Connection, wanted: Wanted<'_>) -> R
         return frame.fail(Cause::NO_BUFFERS.text().as_bytes());
     }
     let Some(id) = frame.task() else { return no_task(frame) };
-    let until = match frame.count() {
+    let count = frame.count();
+    let until = match count {
         0..=2 => Nanos::MAX,
         _ if frame.kind(3) == Kind::Nil => Nanos::MAX,
         _ => match frame.number(3) {
@@ -129,7 +131,7 @@ fn wait_for(frame: &Frame<'_>, connection: &Connection, wanted: Wanted<'_>) -> R
         },
     };
     // Further than that nothing is looked for, also where more would fit.
-    let most = if frame.count() < 4 { None } else { frame.integer(4) };
+    let most = if count < 4 { None } else { frame.integer(4) };
     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
     connection.bound.set(most.min(host.settings.read_limit));
     connection.set_reader(Reader { id, thread: frame.state(), until });

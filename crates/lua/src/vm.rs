@@ -11,7 +11,7 @@ use std::rc::{Rc, Weak};
 
 use mlua_sys as ffi;
 use mlua_sys::lua_State;
-use sluice_net::interrupt::Limit;
+use sluice_net::interrupt::{Limit, Rung};
 
 use crate::frame::{Frame, collect};
 use crate::host::{Coroutine, Ending, Host, Id, Idle, Owner, Status};
@@ -293,7 +293,8 @@ pub(crate) const STRAY: &str =
     "attempt to yield from a task: use task.wait, time.sleep or channels";
 
 /// Runs a coroutine until it waits or ends, within its budget; the status of LuaJIT. Without an `id` it cannot wait.
-#[inline]
+// In line: once for each line of a service.
+#[inline(always)]
 pub(crate) fn step(host: &Host, id: Option<Id>, thread: *mut lua_State, values: i32) -> c_int {
     mark_stack(host);
     host.waits.set(false);
@@ -316,12 +317,10 @@ fn within_budget(host: &Host, run: impl FnOnce() -> c_int) -> c_int {
         limit.begin();
     }
     let status = run();
-    if let Some(limit) = &*limit {
-        limit.end();
-    }
-    // SAFETY: the handler of the budget is silent after `end`; the state is not running.
-    if unsafe { ffi::lua_gethookmask(host.main.get()) } != 0 {
-        // SAFETY: as above.
+    if let Some(limit) = &*limit
+        && limit.end() == Rung::Yes
+    {
+        // SAFETY: the handler of the budget is silent after `end`; the state is not running.
         unsafe { ffi::lua_sethook(host.main.get(), None, 0, 0) };
         host.overrun.set(false);
     }

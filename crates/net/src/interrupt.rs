@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ const SIGNAL: libc::c_int = libc::SIGVTALRM;
 struct Busy {
     /// Odd while the thread is at a piece of work; each piece has its own number.
     work: AtomicU64,
+    /// The alarm has rung since somebody asked.
+    rung: AtomicBool,
 }
 
 /// A thread under watch.
@@ -54,6 +56,15 @@ struct Alarm {
     argument: *mut (),
     /// The piece of work that was seen first by the handler, and the CPU time of the thread then.
     since: (u64, Duration),
+}
+
+/// Whether the alarm has rung during a piece of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rung {
+    /// Never.
+    No,
+    /// Once or more.
+    Yes,
 }
 
 /// The watch over the calling thread; it ends when this is dropped, which has to be on the same thread.
@@ -120,10 +131,18 @@ impl Limit {
         self.busy.work.store(work.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// It has ended.
+    /// It has ended; whether the alarm has rung meanwhile.
+    #[must_use]
     #[inline]
-    pub fn end(&self) {
+    pub fn end(&self) -> Rung {
         self.begin();
+        // The handler runs on this thread: from here on it is silent, and what it did before is seen below.
+        compiler_fence(Ordering::SeqCst);
+        if !self.busy.rung.load(Ordering::Relaxed) {
+            return Rung::No;
+        }
+        self.busy.rung.store(false, Ordering::Relaxed);
+        Rung::Yes
     }
 }
 
@@ -187,6 +206,8 @@ fn handle() {
         alarm.since = (work, cpu);
         ALARM.set(Some(alarm));
     } else if cpu.saturating_sub(since) >= alarm.limit {
+        // SAFETY: as above.
+        unsafe { (*alarm.busy).rung.store(true, Ordering::Relaxed) };
         // SAFETY: promised by whoever made the limit; the thread is between `begin` and `end`.
         unsafe { (alarm.ring)(alarm.argument) };
     }
@@ -214,7 +235,9 @@ mod tests {
         while rung.load(Ordering::Relaxed) < 3 {
             std::hint::spin_loop();
         }
-        limit.end();
+        assert_eq!(limit.end(), Rung::Yes);
+        limit.begin();
+        assert_eq!(limit.end(), Rung::No, "it is asked once for each time");
         let before = rung.load(Ordering::Relaxed);
         // What is not work is not interrupted, however long it takes.
         let until = thread_cpu().unwrap() + TICK * 5;
@@ -229,7 +252,7 @@ mod tests {
         while other.load(Ordering::Relaxed) == 0 {
             std::hint::spin_loop();
         }
-        limit.end();
+        assert_eq!(limit.end(), Rung::Yes);
         assert_eq!(rung.load(Ordering::Relaxed), before);
     }
 }

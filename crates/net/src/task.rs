@@ -117,8 +117,8 @@ impl Wake for Handle {
 }
 
 struct Task {
-    /// Absent while the task runs.
-    body: Option<Body>,
+    /// Absent while the task runs. One pointer, which is all that moves then.
+    body: Option<Box<Body>>,
     handle: Arc<Handle>,
 }
 
@@ -156,7 +156,7 @@ impl Tasks {
         });
         READY.with_borrow_mut(|ready| ready.push_back(entry.key()));
         let waker = Waker::from(Arc::clone(&handle));
-        entry.insert(Task { body: Some(Body { future, waker }), handle });
+        entry.insert(Task { body: Some(Box::new(Body { future, waker })), handle });
     }
 
     /// Number of tasks that have not ended.
@@ -215,7 +215,7 @@ impl Tasks {
         }
     }
 
-    fn start(&self, index: usize) -> Option<Body> {
+    fn start(&self, index: usize) -> Option<Box<Body>> {
         let mut slots = self.slots.borrow_mut();
         let task = slots.get_mut(index)?;
         let body = task.body.take()?;

@@ -13,13 +13,22 @@ const COUNTED: u64 = 20_000;
 
 /// User-space instructions per request, under callgrind.
 pub fn instructions(bench: &Bench, peer: Peer, role: Role) -> Result<f64, String> {
+    instructions_by(bench, (peer, role), load::requests)
+}
+
+/// The same by a load of another kind, which is told how many requests to send.
+pub fn instructions_by(
+    bench: &Bench,
+    (peer, role): (Peer, Role),
+    load: impl Fn(&Server, u64) -> Result<(), String>,
+) -> Result<f64, String> {
     let out = bench.scratch.join(format!("callgrind-{}", std::process::id()));
     clear(&out);
     let server = Server::start(bench, peer, role, Under::Callgrind(&out))?;
     // The warm-up may find a server that still fills its pools.
-    let _ = load::requests(&server, WARM_UP);
+    let _ = load(&server, WARM_UP);
     control("-z", server.pid())?;
-    load::requests(&server, COUNTED)?;
+    load(&server, COUNTED)?;
     control("-d", server.pid())?;
     let total = dumped(&out);
     // Not before the figures are read: its end is counted, too.

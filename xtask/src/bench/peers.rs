@@ -67,6 +67,8 @@ pub enum Role {
     Page(Page),
     /// Answers with this page, which it keeps of an origin on this port; ours only.
     Kept(u16, &'static str),
+    /// Answers lines of a protocol without HTTP, by a script; ours only.
+    Lines,
     /// Asks the servers of an upstream.
     Upstream(Group),
     /// Answers itself and asks an origin, over TLS and HTTP/2, too.
@@ -328,6 +330,7 @@ impl Bench {
                 ("sluice", "direct.toml")
             }
             (Peer::Sluice, Role::Proxied(_)) => ("sluice", "proxied.toml"),
+            (Peer::Sluice, Role::Lines) => ("sluice", "ping.lua"),
             (Peer::Sluice, Role::Kept(..)) => ("sluice", "kept.toml"),
             (Peer::Sluice, Role::Page(_)) => ("sluice", "pages.toml"),
             (Peer::Nginx, Role::Page(_)) => ("nginx", "pages.conf"),
@@ -371,12 +374,15 @@ impl Bench {
                 large(&place)?;
                 text = text.replace("@PAGES@", &show(&self.pages()?));
             }
-            Role::Direct => {}
+            Role::Direct | Role::Lines => {}
         }
         let config = place.join(name);
         fs::write(&config, text).map_err(|e| format!("{}: {e}", config.display()))?;
         let (config, log) = (show(&config), show(&place.join("error.log")));
         let words = match peer {
+            Peer::Sluice if role == Role::Lines => {
+                vec![show(&self.sluice), "lua".to_owned(), config]
+            }
             Peer::Sluice => vec![show(&self.sluice), "run".to_owned(), "-c".to_owned(), config],
             Peer::Nginx => ["nginx", "-e", &log, "-c", &config].map(String::from).to_vec(),
             Peer::Haproxy => ["haproxy", "-db", "-f", &config].map(String::from).to_vec(),
