@@ -8,6 +8,7 @@ mod expressions;
 mod hostile;
 mod http;
 mod http2;
+mod http2_client;
 mod metrics;
 mod modules;
 mod names;

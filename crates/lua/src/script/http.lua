@@ -2,6 +2,7 @@
 local native = ...
 
 local silly = require("silly")
+local task = require("silly.task")
 local tcp = require("silly.net.tcp")
 local time = require("silly.time")
 local errno = require("silly.errno")
@@ -350,7 +351,7 @@ local function connect(self, url)
   if url.scheme == "https" then
     return require("silly.net.tls").connect(url.addr, {
       hostname = settings.hostname or url.host,
-      alpnprotos = { "http/1.1" },
+      alpnprotos = settings.upgrade and { "http/1.1" } or settings.alpnprotos or { "h2", "http/1.1" },
       timeout = settings.connecttimeout or settings.timeout or IDLE,
       bind = settings.bind,
       ca = settings.ca,
@@ -376,8 +377,23 @@ local function sweep(self)
       self.idle[key] = nil
     end
   end
+  for key, shared in pairs(self.sessions) do
+    if shared:isopen() and not shared:isidle(now - POOLED) then
+      left = true
+    else
+      self.sessions[key] = nil
+      shared:retire()
+    end
+  end
   self.sweeping = left
   if left then
+    time.after(POOLED, sweep, self)
+  end
+end
+
+local function sweep_later(self)
+  if not self.sweeping then
+    self.sweeping = true
     time.after(POOLED, sweep, self)
   end
 end
@@ -390,10 +406,7 @@ local function give_back(self, key, conn)
   end
   self.idle[key] = idle
   idle[#idle + 1] = { conn = conn, since = time.monotonic() }
-  if not self.sweeping then
-    self.sweeping = true
-    time.after(POOLED, sweep, self)
-  end
+  sweep_later(self)
 end
 
 local function take(self, key)
@@ -410,20 +423,97 @@ end
 -- What may be sent again if a connection that had been used before turns out to be gone (RFC 9112, 9.3.1).
 local repeatable = { GET = true, HEAD = true, OPTIONS = true }
 
-local function open(self, fresh)
-  local pooled = not fresh and take(self.client, self.key) or nil
-  local conn, problem, why = pooled, nil, nil
-  if not conn then
-    conn, problem, why = connect(self.client, self.url)
-    if not conn then
-      return nil, problem, why
+-- The connection of HTTP/2 that requests to this place share, if there is one; nil and a problem if one was being made and
+-- was not. Who comes while it is made waits to share it.
+local function share(self, key)
+  local shared = self.sessions[key]
+  if shared and shared:isopen() then
+    return shared
+  end
+  self.sessions[key] = nil
+  local queue = self.opening[key]
+  if not queue then
+    return nil
+  end
+  queue[#queue + 1] = task.running()
+  local found = task.wait()
+  return found.session, found.problem, found.why
+end
+
+-- A connection of HTTP/2, or, behind nil, one of HTTP/1.1 and whether it has been used before.
+local function reach(self, url, key, fresh)
+  local shares = url.scheme == "https" and not self.settings.upgrade
+  if shares then
+    local shared, problem, why = share(self, key)
+    if shared then
+      return shared
+    elseif problem then
+      return nil, nil, problem, why
     end
   end
-  self.conn, self.pooled = conn, pooled ~= nil
+  local pooled = not fresh and take(self, key)
+  if pooled then
+    return nil, pooled, true
+  end
+  local queue, found = nil, {}
+  if shares and not self.opening[key] then
+    queue = {}
+    self.opening[key] = queue
+  end
+  local conn, problem, why = connect(self, url)
+  if not conn then
+    found.problem, found.why = problem, why
+  elseif conn.alpnproto and conn.alpnproto() == "h2" then
+    found.session = session.connect(conn, self.settings.timeout or IDLE)
+    self.sessions[key] = found.session
+    sweep_later(self)
+  end
+  if queue then
+    self.opening[key] = nil
+    for _, waiting in ipairs(queue) do
+      task.wakeup(waiting, found)
+    end
+  end
+  if found.session then
+    return found.session
+  end
+  return nil, conn, conn and false or problem, why
+end
+
+-- A stream of another connection, for a request that was not sent yet.
+local function channel_again(self)
+  local shared, conn, problem = reach(self.client, self.url, self.key, true)
+  if not shared then
+    if conn then
+      -- The server speaks something else by now.
+      conn:close()
+    end
+    return nil, problem or errno.CONNRESET
+  end
+  self.channel = shared:channel()
+  return self.channel
+end
+
+local function open(self, fresh)
+  local shared, conn, pooled, why = reach(self.client, self.url, self.key, fresh)
+  local none = not (self.method == "POST" or self.method == "PUT" or self.method == "PATCH")
+  if shared then
+    self.channel, self.remoteaddr, self.version = shared:channel(), shared.conn.remoteaddr, "HTTP/2"
+    self.pooled = true
+    local parts = { self.method, self.url.scheme, self.host or self.url.authority, self.url.target }
+    self.out = self.channel:ask(parts, { header = self.request_header, none = none }, function()
+      return channel_again(self)
+    end, 3)
+    return true
+  elseif not conn then
+    return nil, pooled, why
+  end
+  self.channel, self.version = nil, nil
+  self.conn, self.pooled, self.remoteaddr = conn, pooled, conn.remoteaddr
   self.out = sender.new(self.first, self.request_header, {
     conn = conn,
     chunks = true,
-    none = not (self.method == "POST" or self.method == "PUT" or self.method == "PATCH"),
+    none = none,
     connection = self.connection,
   }, 3)
   return true
@@ -438,11 +528,11 @@ function client:request(method, url, header, close)
     return nil, problem
   end
   local first = method .. " " .. target.target .. " HTTP/1.1\r\n"
-  local has_host = false
-  for name in pairs(header or {}) do
-    has_host = has_host or tostring(name):lower() == "host"
+  local host
+  for name, value in pairs(header or {}) do
+    host = host or (tostring(name):lower() == "host" and tostring(value) or nil)
   end
-  if not has_host then
+  if not host then
     first = first .. "host: " .. target.authority .. "\r\n"
   end
   local made = setmetatable({
@@ -451,6 +541,7 @@ function client:request(method, url, header, close)
     url = target,
     key = target.scheme .. "://" .. target.addr,
     first = first,
+    host = host,
     request_header = header,
     connection = self.settings.upgrade and "upgrade" or nil,
     limit = self.settings.bodylimit or CONTENT,
@@ -460,7 +551,6 @@ function client:request(method, url, header, close)
   if not good then
     return nil, why, exactly
   end
-  made.remoteaddr = made.conn.remoteaddr
   if close then
     made:closewrite()
   end
@@ -493,6 +583,33 @@ local function receive(self)
   return head
 end
 
+local function head_of(self)
+  if self.channel then
+    return self.channel:receive()
+  end
+  return receive(self)
+end
+
+local function give_up(self)
+  if self.channel then
+    self.channel:reset(session.CANCEL)
+  else
+    self.conn:close()
+  end
+end
+
+-- Whether a request without content may be sent once more: nobody has acted on it, or that makes no difference and it was
+-- the connection that went.
+local function is_repeatable(self, problem)
+  if self.written or problem == errno.TIMEDOUT then
+    return false
+  end
+  if self.channel then
+    return self.channel.refused or (repeatable[self.method] and self.channel.session.over)
+  end
+  return self.pooled and repeatable[self.method] and self.conn:unreadbytes() == 0
+end
+
 function client_stream:receive()
   if self.status then
     return true
@@ -504,26 +621,29 @@ function client_stream:receive()
     local good, problem = self.out:finish()
     if not good and self.out.broken then
       self.problem = problem
-      self.conn:close()
+      give_up(self)
       return false, problem
     end
   end
-  local head, problem = receive(self)
-  if not head and self.pooled and not self.written and repeatable[self.method] and self.conn:unreadbytes() == 0
-    and problem ~= errno.TIMEDOUT then
-    self.conn:close()
+  local head, problem = head_of(self)
+  if not head and is_repeatable(self, problem) then
+    give_up(self)
     if open(self, true) and self.out:finish() then
-      head, problem = receive(self)
+      head, problem = head_of(self)
     end
   end
   if not head then
     self.problem = problem
-    self.conn:close()
+    give_up(self)
     return false, problem
   end
   self.status, self.header, self.version = head.status, head.header, head.version
   self.keepalive = head.keepalive and not self.out.broken
-  self.content = content.new(self.conn, head.length, self.timeout)
+  if self.channel then
+    self.content, self.trailer = self.channel, self.channel.trailer
+  else
+    self.content = content.new(self.conn, head.length, self.timeout)
+  end
   return true
 end
 
@@ -542,8 +662,13 @@ function client_stream:close()
     return true
   end
   self.closed = true
-  local conn = self.conn
-  if self.content and self.content.done and self.keepalive and self.out.ended and self.status ~= 101 then
+  local conn, channel = self.conn, self.channel
+  if channel then
+    if not (channel.ended and self.out.ended) then
+      channel:reset(session.CANCEL)
+    end
+    channel:forget()
+  elseif self.content and self.content.done and self.keepalive and self.out.ended and self.status ~= 101 then
     give_back(self.client, self.key, conn)
   else
     conn:close()
@@ -589,11 +714,14 @@ function client:close()
       entry.conn:close()
     end
   end
-  self.idle = {}
+  for _, shared in pairs(self.sessions) do
+    shared:retire()
+  end
+  self.idle, self.sessions = {}, {}
 end
 
 function http.newclient(settings)
-  return setmetatable({ settings = settings or {}, idle = {} }, client_of_meta)
+  return setmetatable({ settings = settings or {}, idle = {}, sessions = {}, opening = {} }, client_of_meta)
 end
 
 local usual = http.newclient()

@@ -84,7 +84,16 @@ local function remove(self)
     local waiting = table.remove(owner.openers, 1)
     if waiting then
       wake(waiting, "opener")
+    elseif owner.closing and owner.count == 0 and not owner.serves then
+      owner:close()
     end
+  end
+end
+
+-- Both sides have said everything.
+local function settle(self)
+  if self.ended and (self.sent or self.deaf) then
+    remove(self)
   end
 end
 
@@ -128,9 +137,7 @@ local function arrive(self, bytes, ended)
   end
   if ended then
     self.ended = true
-    if self.deaf then
-      remove(self)
-    end
+    settle(self)
   end
   wake(self, "reader")
 end
@@ -139,9 +146,7 @@ end
 function channel:forget()
   self.deaf = true
   release(self)
-  if self.ended then
-    remove(self)
-  end
+  settle(self)
   self.session:tell()
 end
 
@@ -302,6 +307,8 @@ function outlet:finish(data, trailer, level)
     self.broken = true
     return false, problem
   end
+  self.channel.sent = true
+  settle(self.channel)
   return true
 end
 
@@ -318,6 +325,82 @@ function channel:answer(status, fields, about, level)
     return self.session:flush()
   end, level + 1)
   return made
+end
+
+-- Opens a stream with a request when there is room for one; false and "closing", with nothing sent, if the connection takes
+-- no more.
+local function request(self, parts, fields, length, ended)
+  local owner = self.session
+  while owner:isopen() do
+    local id, why = native.h2_request(owner.codec, parts, fields, length, ended)
+    if id then
+      self.id = id
+      owner.channels[id] = self
+      owner.count = owner.count + 1
+      return owner:flush()
+    elseif why == "closing" and owner.settled then
+      owner:retire()
+    elseif why ~= "full" and why ~= "closing" then
+      return false, errno.INVAL
+    else
+      local openers = owner.openers
+      openers[#openers + 1] = self
+      if not wait(self, "opener", self.timeout) then
+        for index, waiting in ipairs(owner.openers) do
+          if waiting == self then
+            table.remove(owner.openers, index)
+            break
+          end
+        end
+        return false, errno.TIMEDOUT
+      end
+    end
+  end
+  return false, "closing"
+end
+
+-- A client's request. Heads go out with the first of the content; if the connection takes no more requests by then,
+-- `again` gives a channel of another one.
+function channel:ask(parts, about, again, level)
+  local fields = sender.pairs(about.header, level + 1)
+  local made
+  made = new_outlet(self, about.header, nil, function(length, ended)
+    if ended and about.none and length == 0 then
+      length = nil
+    end
+    local good, problem = request(made.channel, parts, fields, length, ended)
+    if problem == "closing" then
+      local other, why = again()
+      if other then
+        made.channel = other
+        good, problem = request(other, parts, fields, length, ended)
+      else
+        problem = why
+      end
+    end
+    if good then
+      return true
+    end
+    problem = problem == "closing" and errno.CONNRESET or problem
+    made.channel.problem = made.channel.problem or problem
+    return false, problem
+  end, level + 1)
+  return made
+end
+
+-- The head of the answer.
+function channel:receive()
+  while not self.head do
+    if self.problem then
+      return nil, self.problem
+    end
+    if not wait(self, "reader", self.timeout) then
+      -- Whoever asks next had better not ask here.
+      self.session:retire()
+      return nil, errno.TIMEDOUT
+    end
+  end
+  return self.head
 end
 
 -- Sessions.
@@ -382,6 +465,26 @@ local function close(self, problem)
   self.openers = {}
 end
 
+function session:isopen()
+  return not self.over and not self.closing and self.conn:isalive()
+end
+
+function session:isidle(since)
+  return self.count == 0 and self.since <= since
+end
+
+-- Takes no more requests; those under way come to their end.
+function session:retire()
+  self.closing = true
+  if self.count == 0 then
+    self:close()
+  end
+end
+
+function session:channel()
+  return new_channel(self)
+end
+
 -- Ends it in peace.
 function session:close()
   if not self.over then
@@ -399,6 +502,8 @@ local function wake_blocked(self, id)
     end
     return
   end
+  -- Until the peer has said how many streams it takes, there may be too many without an end of them.
+  self.settled = true
   local blocked = self.blocked
   self.blocked = {}
   for one in pairs(blocked) do
@@ -465,9 +570,8 @@ function acts:failed(id)
 end
 
 function acts:goaway()
-  self.closing = true
-  if self.on_goaway then
-    self.on_goaway(self)
+  if not self.serves then
+    self:retire()
   end
 end
 
@@ -492,7 +596,7 @@ end
 
 -- How long nothing may come: a connection without streams is not kept for ever.
 local function patience(self)
-  if not self.on_request or self.handlers > 0 then
+  if not self.serves or self.handlers > 0 then
     return self.timeout
   end
   return math.max(self.since + self.timeout - time.monotonic(), 1)
@@ -514,7 +618,7 @@ local function pump(self)
     elseif problem ~= errno.TIMEDOUT then
       return close(self, problem == errno.EOF and errno.CONNRESET or problem)
     end
-    if self.on_request and self.handlers == 0 and patience(self) == 1 then
+    if self.serves and self.handlers == 0 and patience(self) == 1 then
       return self:close()
     end
   end
@@ -532,7 +636,7 @@ end
 -- task of its own.
 function session.serve(conn, begun, timeout, serve)
   local self = new_session(conn, native.h2_server(), timeout)
-  self.on_request = true
+  self.serves = true
   self.on_head = function(_, id, ended, request)
     if self.handlers >= HANDLERS then
       return native.h2_reset(self.codec, id, REFUSED_STREAM)
@@ -553,6 +657,24 @@ function session.serve(conn, begun, timeout, serve)
   self:flush()
   native.h2_feed(self.codec, begun)
   run(self)
+end
+
+-- Asks over a connection, which is read by a task of its own.
+function session.connect(conn, timeout)
+  local self = new_session(conn, native.h2_client(), timeout)
+  self.on_head = function(_, id, ended, head)
+    local one = self.channels[id]
+    if one and not head.interim then
+      one.head, one.left = head, head.length
+      if ended then
+        one.done = true
+      end
+      arrive(one, "", ended)
+    end
+  end
+  self:flush()
+  task.fork(run, self)
+  return self
 end
 
 session.INTERNAL_ERROR, session.CANCEL = INTERNAL_ERROR, CANCEL
