@@ -140,7 +140,9 @@ pub fn gate(root: &Path, arguments: &[String]) -> Result<(), String> {
     let rate_limit = behind(Filters::RateLimit)?;
     let lua_filter = behind(Filters::Lua)?;
     let lua_answer = direct + behind(Filters::LuaAnswer)?;
-    let line = measure::instructions_by(&bench, (Peer::Sluice, Role::Lines), lines::ping)?;
+    let clients = lines::Clients::default();
+    let ping = |server: &Server, count| clients.ping(server, count);
+    let line = measure::instructions_by(&bench, (Peer::Sluice, Role::Lines), ping)?;
     let kept = |page| measure::instructions(&bench, Peer::Sluice, Role::Kept(origin.port, page));
     let (kept_tiny, kept_small) = (kept("/kept/tiny.txt")?, kept("/kept/small.txt")?);
     let mut missed = Vec::new();
