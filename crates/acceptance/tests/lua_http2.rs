@@ -10,7 +10,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use sluice_testkit::{Scratch, binary};
+use sluice_testkit::{Origin, Scratch, Sluice, behaviour, binary};
 
 /// What h2spec says at the end when nothing is wrong.
 const ALL: &str = "146 tests, 146 passed, 0 skipped, 0 failed";
@@ -137,4 +137,44 @@ fn many_requests_share_connections() {
         let report = said("h2load", &["-n", "40", "-c", "2", "-m", "10", "-d", file, &url]);
         assert!(report.contains("40 succeeded, 0 failed, 0 errored"), "{report}");
     }
+}
+
+#[test]
+fn a_script_asks_the_gateway() {
+    let origin = Origin::start(behaviour::mirror);
+    let gateway = Sluice::start(&format!(
+        "[admin]\naddress = \"127.0.0.1:0\"\n[[listener]]\nname = \"web\"\naddress = \"127.0.0.1:0\"\ntls = {{ self_signed = true }}\n\
+         [[route]]\npath = \"/hello\"\nrespond = \"hello\"\n[[route]]\nproxy = \"http://{}\"\n",
+        origin.address()
+    ));
+    let service = Service::start(&format!(
+        "local http = require 'silly.net.http'
+         local task, sync = require 'silly.task', require 'silly.sync.waitgroup'
+         local client = http.newclient {{ insecure = true }}
+         local url = 'https://{}'
+         local said = {{ client:get(url .. '/hello').body }}
+         local all, good = sync.new(), 0
+         for number = 1, 20 do
+             all:fork(function()
+                 local stream = client:request('POST', url .. '/echo', {{}})
+                 local content = tostring(number):rep(100000)
+                 stream:closewrite(content)
+                 local status = stream:readheader()
+                 if status == 200 and stream.version == 'HTTP/2' and stream:readall() == content then
+                     good = good + 1
+                 end
+             end)
+         end
+         all:wait()
+         said[2] = good
+         print(table.concat(said, ' '))",
+        gateway.address("web")
+    ));
+    assert_eq!(service.address, "hello 20");
+    let connections = sluice_acceptance::metric(
+        &gateway.admin(),
+        "sluice_listener_accepted_total{listener=\"web\"}",
+    );
+    assert_eq!(connections, 1, "all of them shared one");
+    gateway.stop();
 }
