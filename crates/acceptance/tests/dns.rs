@@ -9,7 +9,7 @@
 
 use std::net::IpAddr;
 
-use sluice_acceptance::config;
+use sluice_acceptance::{config, eventually};
 use sluice_testkit::{NameServer, Origin, Resolution, Sluice, behaviour, get};
 
 fn addresses(list: &[&str]) -> Resolution {
@@ -48,9 +48,11 @@ fn a_changed_answer_changes_the_servers() {
     while get(&web, "/").text() != "two" {
         assert!(shown.remaining().is_some());
     }
-    let page = get(&sluice.admin(), "/upstreams").text();
-    assert!(page.contains(&format!("\"origin.test:{port}\"")), "{page}");
-    assert!(page.contains(&format!("\"127.0.0.2:{port}\"")), "{page}");
+    // Workers have the new servers before the page tells of them.
+    let page = || get(&sluice.admin(), "/upstreams").text();
+    let shown = eventually(|| page().contains(&format!("\"127.0.0.2:{port}\"")));
+    let page = page();
+    assert!(shown && page.contains(&format!("\"origin.test:{port}\"")), "{page}");
     assert!(!page.contains(&format!("\"127.0.0.1:{port}\"")), "{page}");
     sluice.stop();
 }
