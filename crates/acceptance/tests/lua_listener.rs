@@ -306,6 +306,12 @@ fn what_runs_finishes_when_the_program_ends() {
     drop(client);
     assert_eq!(gateway.wait_for_exit(), Some(0));
     assert!(gateway.stderr().iter().any(|line| line.contains("stopped")));
+    // What has come and was not read goes with the thread, without a word.
+    let gateway = Sluice::start(&echo("it"));
+    let mut client = Client::open(&gateway);
+    assert_eq!(client.ask("a"), "it 1 a");
+    client.0.get_mut().write_all(&[b'x'; 50_000]).unwrap();
+    gateway.stop();
 }
 
 #[test]

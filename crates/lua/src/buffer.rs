@@ -25,8 +25,9 @@ thread_local! {
 #[inline]
 fn lend() -> Vec<u8> {
     // Somebody may just read into it, and a collection that this starts lend another.
-    let next = NEXT.with(|next| next.try_borrow_mut().map(|mut it| std::mem::take(&mut *it)));
-    let next = next.unwrap_or_default();
+    let take =
+        |next: &RefCell<Vec<u8>>| next.try_borrow_mut().map(|mut it| std::mem::take(&mut *it));
+    let next = NEXT.try_with(take).ok().and_then(Result::ok).unwrap_or_default();
     if next.capacity() == 0 { lend_another() } else { next }
 }
 
@@ -44,7 +45,8 @@ fn give_back(bytes: &mut Vec<u8>) {
     bytes.clear();
     let mut given = std::mem::take(bytes);
     if given.capacity() <= LARGE {
-        NEXT.with(|next| {
+        // States that end with their thread come when there is nothing left to give it back to.
+        let _ = NEXT.try_with(|next| {
             if let Ok(mut next) = next.try_borrow_mut() {
                 std::mem::swap(&mut *next, &mut given);
             }
@@ -57,7 +59,8 @@ fn give_back(bytes: &mut Vec<u8>) {
 
 #[cold]
 fn put_aside(bytes: Vec<u8>) {
-    SPARE.with_borrow_mut(|spare| {
+    let _ = SPARE.try_with(|spare| {
+        let mut spare = spare.borrow_mut();
         if spare.len() < KEPT && bytes.capacity() <= LARGE {
             spare.push(bytes);
         }
