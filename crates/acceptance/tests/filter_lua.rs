@@ -367,3 +367,84 @@ fn reloads_under_load_lose_nothing() {
     assert_eq!(outcomes(&gateway, "failed"), 0);
     gateway.stop();
 }
+
+/// Reads and writes in loops that LuaJIT compiles, with what is seldom among them.
+const COMPILED: &str = r#"
+    local function refused(object, name, value)
+        local good, said = pcall(function() object:set_header(name, value) end)
+        assert(not good, name)
+        -- The place of the script, not one within the gateway.
+        return said
+    end
+    local function work(object)
+        local told = {}
+        for round = 1, 400 do
+            local text = ("v"):rep(round % 40) .. round
+            object:set_header("x-round", text)
+            assert(object:header("X-Round") == text, round)
+            assert(object:header("x-absent") == nil, round)
+            assert(#object:values("x-round") == 1, round)
+            if round % 40 == 1 then
+                object:set_header("x-list", { "a", text })
+                object:set_header("x-number", round)
+                assert(object:header("x-number") == tostring(round) and #object:values("x-list") == 2)
+                told[#told + 1] = refused(object, "x-round", "a\r\nx-forged: b")
+                told[#told + 1] = refused(object, "content-length", "7")
+                told[#told + 1] = refused(object, "x round", "a")
+                told[#told + 1] = refused(object, nil, "a")
+                assert(object:header("x-round") == text and object:header("x-forged") == nil)
+            end
+            object:remove_header("x-round")
+            assert(object:header("x-round") == nil, round)
+        end
+        for part = 5, #told do assert(told[part] == told[part - 4], told[part]) end
+        -- More names than are known by numbers.
+        for number = 1, 400 do
+            local name = "x-" .. number % 300
+            object:set_header(name, "n" .. number)
+            assert(object:header(name) == "n" .. number, number)
+            object:remove_header(name)
+        end
+        object:set_header("x-told", table.concat(told, "|", 1, 4))
+    end
+    function request_head(request)
+        work(request)
+        request:set_header("Host", "other.example")
+        request:set_header("x-host", request.host)
+    end
+    function response_head(request, response)
+        work(response)
+        local good, said = pcall(function() request:set_header("x-late", "a") end)
+        response:set_header("x-late", said)
+        assert(request:header("x-told") == response:header("x-told"))
+        assert(request:header("x-list") == "a")
+    end
+"#;
+
+#[test]
+fn compiled_code_reads_and_writes_headers_as_the_rest_does() {
+    let origin = Origin::start(behaviour::echo);
+    let gateway = gateway(&origin, COMPILED, "");
+    for ask in [ask, ask_http2, ask] {
+        let reply = ask(&gateway, "/", &["-H", "content-type: text/x"]);
+        assert_eq!(reply.status, 200, "{}", reply.content);
+        let told: Vec<&str> = reply.value("x-told").split('|').collect();
+        assert_eq!(
+            told,
+            [
+                "filter \"it\":3: the value for the header 'x-round' holds a line break or another \
+                 control character",
+                "filter \"it\":3: the header 'content-length' is written by the gateway itself",
+                "filter \"it\":3: 'x round' is no name of a header",
+                "filter \"it\":3: bad argument: a name is expected",
+            ]
+        );
+        let late = "filter \"it\":46: the request cannot be changed any more: its answer is there";
+        assert_eq!(reply.value("x-late"), late);
+        for line in ["x-host: other.example", "x-list: a\nx-list: v", "x-number: 361"] {
+            assert!(reply.content.contains(line), "{line}: {}", reply.content);
+        }
+        assert!(!reply.content.contains("\nx-round:"), "{}", reply.content);
+    }
+    gateway.stop();
+}

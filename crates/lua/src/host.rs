@@ -1,6 +1,6 @@
 //! What belongs to one Lua state beside it: its settings, its coroutines, and who is to run next.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
@@ -136,6 +136,8 @@ pub(crate) struct Host {
     pub(crate) connection_meta: Cell<i32>,
     /// The environment of connections that have no fields yet, in the registry.
     pub(crate) no_fields: Cell<i32>,
+    /// The function `sizeof` of the library for C, in the registry, where that is used.
+    pub(crate) size_of: Cell<Option<i32>>,
     pub(crate) coroutines: RefCell<Slab<Coroutine>>,
     pub(crate) idle: RefCell<Vec<Idle>>,
     pub(crate) ready: RefCell<VecDeque<Id>>,
@@ -145,13 +147,15 @@ pub(crate) struct Host {
     pub(crate) current: Cell<Option<(Id, *mut lua_State)>>,
     /// The task that runs those who are ready.
     pub(crate) pump: RefCell<Option<Waker>>,
-    pub(crate) limit: RefCell<Option<Rc<Limit>>>,
+    pub(crate) limit: OnceCell<Rc<Limit>>,
     /// The run took too long, and is being ended.
     pub(crate) overrun: Cell<bool>,
     /// The script asked for the end of the program, with this status.
     pub(crate) exit: Cell<Option<u8>>,
     /// Who waits for that.
     pub(crate) watcher: RefCell<Option<Waker>>,
+    /// A script has got a handle of some coroutine since this was false.
+    pub(crate) exposed: Cell<bool>,
     /// Coroutines by their threads.
     pub(crate) threads: RefCell<HashMap<usize, Id>>,
     /// What is to be called later, by number.
@@ -191,16 +195,18 @@ impl Host {
             object_meta: Cell::default(),
             connection_meta: Cell::default(),
             no_fields: Cell::default(),
+            size_of: Cell::default(),
             coroutines: RefCell::default(),
             idle: RefCell::default(),
             ready: RefCell::default(),
             waits: Cell::default(),
             current: Cell::default(),
             pump: RefCell::default(),
-            limit: RefCell::default(),
+            limit: OnceCell::new(),
             overrun: Cell::default(),
             exit: Cell::default(),
             watcher: RefCell::default(),
+            exposed: Cell::default(),
             threads: RefCell::default(),
             timers: RefCell::default(),
             ports,
@@ -271,6 +277,7 @@ impl Host {
 
     /// A script has a handle of this coroutine.
     pub(crate) fn expose(&self, id: Id) {
+        self.exposed.set(true);
         if let Some(it) = self.coroutines.borrow_mut().get_mut(id.index) {
             it.exposed = true;
         }

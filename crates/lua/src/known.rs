@@ -12,7 +12,7 @@ const PLACES: usize = 128;
 const WAYS: usize = 4;
 
 /// Longer ones are looked at each time.
-const LONGEST: usize = 64;
+pub(crate) const LONGEST: usize = 64;
 
 /// Who writes lines of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,16 +70,41 @@ const TOKEN: u128 = {
     bits
 };
 
+/// Names that get a number: a script that uses more looks up the others.
+pub(crate) const NUMBERS: usize = 256;
+
 /// The names that a script used last.
 #[derive(Debug, Default)]
-pub(crate) struct KnownNames(RefCell<Vec<Option<Rc<Known>>>>);
+pub(crate) struct KnownNames {
+    recent: RefCell<Vec<Option<Rc<Known>>>>,
+    /// Those that have a number, which they keep as long as the script runs.
+    numbered: RefCell<Vec<Rc<Known>>>,
+}
 
 impl KnownNames {
+    /// A number for a name, by which [`KnownNames::with`] finds it sooner than by its bytes; `None` for what is no
+    /// name or too long, and when there are enough.
+    pub(crate) fn number(&self, name: &[u8]) -> Option<u32> {
+        let known = self.look_up(name);
+        let mut all = self.numbered.borrow_mut();
+        let fits = known.writer != Writer::Nobody && name.len() <= LONGEST && all.len() < NUMBERS;
+        let number = u32::try_from(all.len()).ok().filter(|_| fits)?;
+        all.push(known);
+        Some(number)
+    }
+
+    /// Works with the name that has this number, if there is one.
+    #[inline]
+    pub(crate) fn with<R>(&self, number: u32, work: impl FnOnce(&Known) -> R) -> Option<R> {
+        let all = self.numbered.borrow();
+        all.get(usize::try_from(number).ok()?).map(|known| work(known))
+    }
+
     /// What is known of a name.
     #[inline]
     pub(crate) fn look_up(&self, name: &[u8]) -> Rc<Known> {
         let first = place(name);
-        let all = self.0.borrow();
+        let all = self.recent.borrow();
         let ways = all.get(first..first + WAYS).unwrap_or_default();
         for known in ways.iter().flatten() {
             if *known.name.text() == *name {
@@ -96,7 +121,7 @@ impl KnownNames {
         if name.len() > LONGEST || known.writer == Writer::Nobody {
             return known;
         }
-        let mut all = self.0.borrow_mut();
+        let mut all = self.recent.borrow_mut();
         all.resize(PLACES + WAYS, None);
         let first = place(name);
         if let Some(ways) = all.get_mut(first..first + WAYS) {
@@ -151,12 +176,12 @@ mod tests {
             let name = format!("x-{number:05}-x");
             assert_eq!(names.look_up(name.as_bytes()).name.text(), name.as_bytes());
         }
-        assert!(names.0.borrow().iter().flatten().count() <= WAYS, "all have the same places");
+        assert!(names.recent.borrow().iter().flatten().count() <= WAYS, "all have the same places");
         let (one, other) = (names.look_up(b"x-00001-x"), names.look_up(b"x-00002-x"));
         assert!(Rc::ptr_eq(&one, &names.look_up(b"x-00001-x")));
         assert!(Rc::ptr_eq(&other, &names.look_up(b"x-00002-x")));
         let long = "x".repeat(1000);
         assert_eq!(names.look_up(long.as_bytes()).name.text(), long.as_bytes());
-        assert!(names.0.borrow().iter().flatten().all(|it| it.name.length() < 10));
+        assert!(names.recent.borrow().iter().flatten().all(|it| it.name.length() < 10));
     }
 }

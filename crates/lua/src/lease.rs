@@ -173,6 +173,12 @@ impl Lease {
         head
     }
 
+    /// Whether the run has asked for nothing.
+    #[inline]
+    pub(crate) fn is_silent(&self) -> bool {
+        self.wish.get() == Wish::None && self.answer.borrow().is_none()
+    }
+
     /// Whether there is an exchange that an answer can be given to.
     #[inline]
     pub(crate) fn is_answerable(&self) -> bool {
@@ -180,7 +186,7 @@ impl Lease {
     }
 
     /// Lends an exchange for the time of a run.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lend<R>(&self, exchange: Exchange<'_, '_>, run: impl FnOnce() -> R) -> R {
         let held = match exchange {
             Exchange::Request(context) => Held::Request(NonNull::from(context).cast()),

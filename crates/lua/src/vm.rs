@@ -99,7 +99,7 @@ impl Vm {
             frame.push_bytes(b"object");
             frame.set_field(b"__metatable");
             vm.host.object_meta.set(frame.keep());
-            vm.host.limit.replace(Some(limit_of_thread(&vm.host)?));
+            let _ = vm.host.limit.set(limit_of_thread(&vm.host)?);
         }
         vm.host.memory.restore(before);
         Ok(vm)
@@ -126,7 +126,7 @@ fn limit_of_thread(host: &Host) -> io::Result<Rc<Limit>> {
 
 impl Drop for Vm {
     fn drop(&mut self) {
-        if let Some(limit) = self.host.limit.replace(None) {
+        if let Some(limit) = self.host.limit.get() {
             // SAFETY: nothing runs until somebody aims again.
             unsafe { limit.aim(self.host.settings.budget, std::ptr::null_mut()) };
         }
@@ -306,18 +306,17 @@ pub(crate) fn step(host: &Host, id: Option<Id>, thread: *mut lua_State, values: 
 }
 
 /// Runs something of a state until it is through or has taken too long.
-#[inline]
+#[inline(always)]
 fn within_budget(host: &Host, run: impl FnOnce() -> c_int) -> c_int {
-    // Borrowed as long as it runs: only the end of the state, which is not now, takes it away.
-    let limit = host.limit.borrow();
-    if let Some(limit) = &*limit {
+    let limit = host.limit.get();
+    if let Some(limit) = limit {
         // SAFETY: `ring` sets a hook, as LuaJIT allows in a handler; the state lives while it runs, and whoever runs
         // another one on this thread aims first.
         unsafe { limit.aim(host.settings.budget, host.main.get().cast()) };
         limit.begin();
     }
     let status = run();
-    if let Some(limit) = &*limit
+    if let Some(limit) = limit
         && limit.end() == Rung::Yes
     {
         // SAFETY: the handler of the budget is silent after `end`; the state is not running.
@@ -338,6 +337,13 @@ pub(crate) fn answer(host: &Host, id: Id, values: impl FnOnce(&Frame<'_>) -> i32
     };
     let count = with_stack(host, thread, values);
     run(host, id, count);
+}
+
+/// Whether nothing lies on the stack of a coroutine that ended: it returned nothing.
+#[inline]
+pub(crate) fn is_empty(thread: *mut lua_State) -> bool {
+    // SAFETY: the caller keeps the thread, which has ended.
+    unsafe { ffi::lua_gettop(thread) == 0 }
 }
 
 /// A coroutine that ended is ready for something else.
@@ -433,15 +439,21 @@ fn traceback(frame: &Frame<'_>, said: &str) -> String {
 /// LuaJIT does not collect when an allocation fails: garbage must not count as use for long.
 #[inline]
 pub(crate) fn collect_if_near_the_limit(host: &Host) {
-    let (used, limit) = (host.memory.used(), host.memory.limit());
-    if used < limit - limit / 4 {
-        return;
+    if is_near_the_limit(host) {
+        collect_soon(host);
     }
-    collect_soon(host, used, limit);
+}
+
+/// Whether so much memory is in use that garbage may be in the way.
+#[inline]
+pub(crate) fn is_near_the_limit(host: &Host) -> bool {
+    let (used, limit) = (host.memory.used(), host.memory.limit());
+    used >= limit - limit / 4
 }
 
 #[cold]
-fn collect_soon(host: &Host, used: usize, limit: usize) {
+fn collect_soon(host: &Host) {
+    let (used, limit) = (host.memory.used(), host.memory.limit());
     // What is in use after a collection cannot be collected again at once.
     if used < host.collected.get().saturating_add(limit / 16) {
         return;
@@ -456,6 +468,14 @@ pub(crate) fn collect_all(host: &Host) {
         return;
     }
     with_stack(host, host.main.get(), |frame| {
+        if let Some(place) = host.size_of.get() {
+            // LuaJIT keeps the coroutine that used its library for C last, even if that has failed with all the memory
+            // there is. Now it is the main thread.
+            frame.push_kept(place);
+            frame.push_bytes(b"int");
+            // SAFETY: the function and its argument are on the stack; it calls nobody else.
+            unsafe { ffi::lua_pcall(frame.state(), 1, 0, 0) };
+        }
         // SAFETY: nothing runs; finalisers are ours.
         unsafe { ffi::lua_gc(frame.state(), ffi::LUA_GCCOLLECT, 0) };
     });

@@ -176,8 +176,13 @@ impl Fields {
     ///
     /// # Errors
     /// [`SpaceExhausted`] if the line does not fit any more.
+    // In line: a call of its own would cost as much as the copies.
+    #[inline(always)]
     pub fn push_as(&mut self, name: &FieldName, value: &[u8]) -> Result<(), SpaceExhausted> {
-        self.write(name.id(), name.text(), value)
+        let place = self.make_room(name.start().len() + value.len() + 2)?;
+        self.bytes.extend_from_slice(name.start());
+        self.end_line(name.id(), (place, name.length()), value);
+        Ok(())
     }
 
     /// Adds a line that was encoded before.
@@ -195,27 +200,37 @@ impl Fields {
         Ok(())
     }
 
-    #[inline]
     fn write(&mut self, id: FieldId, name: &[u8], value: &[u8]) -> Result<(), SpaceExhausted> {
-        let start = self.bytes.len();
-        let length = name.len() + 4 + value.len();
-        if start + length > SPACE {
-            return Err(SpaceExhausted);
-        }
-        // Reserved at once, so that the copies below do not ask for room each.
-        self.bytes.reserve(length);
+        let place = self.make_room(name.len() + 4 + value.len())?;
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(b": ");
+        self.end_line(id, (place, offset(name.len())), value);
+        Ok(())
+    }
+
+    /// Room for so many bytes at once, so that copies do not ask for it one by one; where they begin.
+    #[inline(always)]
+    fn make_room(&mut self, length: usize) -> Result<u32, SpaceExhausted> {
+        if self.bytes.len() + length > SPACE {
+            return Err(SpaceExhausted);
+        }
+        self.bytes.reserve(length);
+        Ok(offset(self.bytes.len()))
+    }
+
+    /// Ends a line whose name was written to this place, with this length. All of it is within [`SPACE`].
+    #[inline(always)]
+    fn end_line(&mut self, id: FieldId, (place, length): (u32, u32), value: &[u8]) {
         self.bytes.extend_from_slice(value);
         self.bytes.extend_from_slice(b"\r\n");
-        let value_start = start + name.len() + 2;
+        let name_end = place + length;
+        let value_end = name_end + 2 + offset(value.len());
         self.lines.push(Field {
             id,
-            name: Span::at(start, start + name.len()),
-            value: Span::at(value_start, start + length - 2),
-            line_end: offset(start + length),
+            name: Span::new(place, name_end),
+            value: Span::new(name_end + 2, value_end),
+            line_end: value_end + 2,
         });
-        Ok(())
     }
 
     /// Adds all lines of `other`, removed ones included.

@@ -34,7 +34,7 @@ impl Wrong {
 }
 
 /// A value without what surrounds it; `None` if it holds what would end its line (RFC 9110, 5.5).
-#[inline]
+#[inline(always)]
 pub(crate) fn value(text: &[u8]) -> Option<&[u8]> {
     let (words, rest) = text.as_chunks::<8>();
     let rest_is_good = match text.last_chunk::<8>() {
@@ -77,8 +77,14 @@ const fn is_plain(word: [u8; 8]) -> bool {
 #[inline]
 pub(crate) fn check_name(name: &[u8], host: &Host) -> Result<Rc<Known>, Wrong> {
     let known = host.exchange.fields.look_up(name);
+    check_writer(&known).map(|()| known)
+}
+
+/// Whether scripts may write lines of this name.
+#[inline]
+pub(crate) const fn check_writer(known: &Known) -> Result<(), Wrong> {
     match known.writer {
-        Writer::Anybody => Ok(known),
+        Writer::Anybody => Ok(()),
         Writer::Gateway => Err(Wrong::Ours),
         Writer::Nobody => Err(Wrong::Name),
     }
@@ -100,11 +106,14 @@ pub(crate) fn write(
     others: Others,
 ) -> Result<(), Wrong> {
     let known = check_name(name, frame.host())?;
+    if let Some(text) = frame.bytes(index) {
+        return match others {
+            Others::Go => replace(fields, &known, text),
+            Others::Stay => push(fields, &known.name, text),
+        };
+    }
     if others == Others::Go {
         fields.remove_name(&known.name);
-    }
-    if let Some(text) = frame.bytes(index) {
-        return push(fields, &known.name, text);
     }
     if frame.kind(index) != Kind::Table {
         return Err(Wrong::Value);
@@ -137,6 +146,14 @@ pub(crate) fn write_all(
         frame.pop();
     }
     Ok(())
+}
+
+/// Writes a text as the only value of this name.
+#[inline(always)]
+pub(crate) fn replace(fields: &mut Fields, known: &Known, text: &[u8]) -> Result<(), Wrong> {
+    let text = value(text).ok_or(Wrong::Value)?;
+    fields.remove_name(&known.name);
+    fields.push_as(&known.name, text).map_err(|_| Wrong::Full)
 }
 
 #[inline]

@@ -13,7 +13,7 @@ use sluice_meter::FilterMeter;
 use super::content::{Failure, Rewriting};
 use super::program::Program;
 use super::station::{Function, Run, Station};
-use super::turn::{Outcome, Phase, ToClient, ToOrigin, Turn};
+use super::turn::{Begun, Outcome, Phase, ToClient, ToOrigin, Turn};
 use crate::lease::{After, Answer, Wish};
 
 /// What becomes of a request whose script fails.
@@ -61,15 +61,16 @@ impl Scripted {
         Self { program, on_error, meter, content: [Owner::new(), Owner::new()] }
     }
 
-    fn count(&self, gateway: &dyn Gateway, outcome: usize) {
+    #[inline]
+    fn count(&self, worker: usize, outcome: usize) {
         if let Some(meter) = &self.meter {
-            meter.count(gateway.worker(), outcome);
+            meter.count(worker, outcome);
         }
     }
 
     #[cold]
     fn complain(&self, gateway: &dyn Gateway, said: &str) {
-        self.count(gateway, FAILED);
+        self.count(gateway.worker(), FAILED);
         gateway.log(Level::Error, format_args!("{}{said}", self.program.prefix(said)));
     }
 
@@ -78,9 +79,9 @@ impl Scripted {
         Failure { meter: self.meter.clone(), worker: 0, voice: self.program.voice().clone() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn station(&self, gateway: &dyn Gateway) -> Option<Rc<Station>> {
-        match self.program.station(gateway.worker()) {
+        match self.program.station(|| gateway.worker()) {
             Ok(station) => Some(station),
             Err(said) => {
                 self.complain(gateway, &said);
@@ -106,20 +107,35 @@ impl Scripted {
     }
 
     /// Runs a function about a request.
-    #[inline]
+    // In line: for a function that is known there, with nothing to say, little is left of this.
+    #[inline(always)]
     fn run(self: &Arc<Self>, function: Function, context: &mut RequestContext<'_>) -> Verdict {
         let Some(station) = self.station(context.gateway) else { return self.refuse() };
         let Some(place) = station.functions.of(function) else { return Verdict::Continue };
-        let arguments = [station.request];
-        let turn = station.begin(ToOrigin::lend(context), place, &arguments);
-        if let Turn::Returned(run) = turn {
-            return self.conclude(&station, (function, run), context);
+        match station.begin(ToOrigin::lend(context), place, [station.request]) {
+            Begun::Quiet
+                if function == Function::RequestHead
+                    && station.functions.of(Function::RequestBody).is_none() =>
+            {
+                self.count(station.host.worker, RAN);
+                Verdict::Continue
+            }
+            Begun::Quiet => {
+                let run = station.take();
+                self.follow(station, function, Turn::Returned(run), context)
+            }
+            Begun::Turn(turn) => self.follow(station, function, turn, context),
         }
-        self.follow(station, function, turn, context)
     }
 
-    /// What is not over at once.
-    #[cold]
+    /// The same for one of several functions.
+    #[inline(never)]
+    fn run_more(self: &Arc<Self>, function: Function, context: &mut RequestContext<'_>) -> Verdict {
+        self.run(function, context)
+    }
+
+    /// What is not over at once, or has more to say.
+    #[inline(never)]
     fn follow(
         self: &Arc<Self>,
         station: Rc<Station>,
@@ -127,6 +143,9 @@ impl Scripted {
         turn: Turn,
         context: &mut RequestContext<'_>,
     ) -> Verdict {
+        if let Turn::Returned(run) = turn {
+            return self.conclude(&station, (function, run), context);
+        }
         let this = Arc::clone(self);
         let of = Rc::clone(&station);
         let conclude = move |outcome: Outcome, context: &mut RequestContext<'_>| match outcome {
@@ -156,17 +175,17 @@ impl Scripted {
         let (answer, wish) = (lease.answer.take(), lease.wish.take());
         match (answer, wish) {
             (Some(answer), _) => {
-                self.count(context.gateway, ANSWERED);
+                self.count(station.host.worker, ANSWERED);
                 match answer {
                     Answer::Made(reply) => Verdict::Respond(reply),
                     Answer::Ready(ready) => Verdict::Give(ready),
                 }
             }
-            (None, Wish::Leave(After::Again)) => self.run(function, context),
+            (None, Wish::Leave(After::Again)) => self.run_more(function, context),
             (None, Wish::Reroute | Wish::Leave(After::Reroute))
                 if matches!(function, Function::RequestHead | Function::Answer) =>
             {
-                self.count(context.gateway, REROUTED);
+                self.count(station.host.worker, REROUTED);
                 Verdict::Reroute
             }
             (None, _) if function == Function::Answer => {
@@ -180,9 +199,9 @@ impl Scripted {
                 let more = function == Function::RequestHead
                     && station.functions.of(Function::RequestBody).is_some();
                 if more && context.request.has_content() {
-                    return self.run(Function::RequestBody, context);
+                    return self.run_more(Function::RequestBody, context);
                 }
-                self.count(context.gateway, RAN);
+                self.count(station.host.worker, RAN);
                 Verdict::Continue
             }
         }
@@ -200,7 +219,30 @@ impl Scripted {
             return ResponseVerdict::Continue;
         };
         let arguments = [station.request, station.response];
-        let turn = station.begin(ToClient::lend(context), place, &arguments);
+        match station.begin(ToClient::lend(context), place, arguments) {
+            Begun::Quiet
+                if function == Function::ResponseHead
+                    && station.functions.of(Function::ResponseBody).is_none() =>
+            {
+                self.count(station.host.worker, RAN);
+                ResponseVerdict::Continue
+            }
+            Begun::Quiet => {
+                let run = station.take();
+                self.follow_answer(station, function, Turn::Returned(run), context)
+            }
+            Begun::Turn(turn) => self.follow_answer(station, function, turn, context),
+        }
+    }
+
+    #[inline(never)]
+    fn follow_answer(
+        self: &Arc<Self>,
+        station: Rc<Station>,
+        function: Function,
+        turn: Turn,
+        context: &mut ResponseContext<'_>,
+    ) -> ResponseVerdict {
         if let Turn::Returned(run) = turn {
             return self.conclude_on_answer(&station, (function, run), context);
         }
@@ -232,7 +274,7 @@ impl Scripted {
         let lease = &station.host.exchange;
         lease.wish.take();
         if let Some(answer) = lease.answer.take() {
-            self.count(context.gateway, ANSWERED);
+            self.count(station.host.worker, ANSWERED);
             return ResponseVerdict::Replace(answer.into_reply());
         }
         let more = function == Function::ResponseHead
@@ -240,7 +282,7 @@ impl Scripted {
         if more {
             return self.run_on_answer(Function::ResponseBody, context);
         }
-        self.count(context.gateway, RAN);
+        self.count(station.host.worker, RAN);
         ResponseVerdict::Continue
     }
 
@@ -304,7 +346,7 @@ impl Filter for LuaFilter {
             return self.0.run(Function::RequestHead, context);
         }
         match context.request.has_content() {
-            true => self.0.run(Function::RequestBody, context),
+            true => self.0.run_more(Function::RequestBody, context),
             false => Verdict::Continue,
         }
     }
@@ -327,7 +369,7 @@ impl Filter for LuaFilter {
 
     fn on_done(&self, done: &DoneContext<'_>) {
         let failure = Failure { worker: done.worker, ..self.0.failed() };
-        let station = match self.0.program.station(done.worker) {
+        let station = match self.0.program.station(|| done.worker) {
             Ok(station) => station,
             Err(said) => return failure.complain(&said),
         };

@@ -36,7 +36,7 @@ impl Service for LuaService {
         if self.home(worker).is_some_and(|home| home != worker) {
             return;
         }
-        match self.program.station(worker) {
+        match self.program.station(|| worker) {
             Ok(station) => {
                 let host = Rc::clone(&station.host);
                 let state: Rc<dyn Any> = station;

@@ -172,14 +172,14 @@ impl Program {
     /// # Errors
     /// What the script says, where it fails here and did not when it was tried.
     #[inline]
-    pub(crate) fn station(&self, worker: usize) -> Result<Rc<Station>, String> {
+    pub(crate) fn station(&self, worker: impl FnOnce() -> usize) -> Result<Rc<Station>, String> {
         let found = STATIONS.with_borrow(|all| {
             let found = all.iter().find(|(number, _)| *number == self.number);
             found.map(|(_, station)| Rc::clone(station))
         });
         match found {
             Some(station) => Ok(station),
-            None => self.open(worker),
+            None => self.open(worker()),
         }
     }
 

@@ -9,9 +9,9 @@ use mlua_sys::{lua_CFunction, lua_State};
 use sluice_net::spawn;
 
 use super::script::Script;
-use super::{answer, beginning, fetch, openresty, request, response, shared};
+use super::{answer, beginning, direct, fetch, openresty, request, response, shared};
 use crate::frame::{Frame, Kind};
-use crate::host::{Desk, Host, Id};
+use crate::host::{Desk, Host, Id, Status};
 use crate::modules::{install, push_functions};
 use crate::ports::Ports;
 use crate::settings::Role;
@@ -117,15 +117,47 @@ impl Station {
         let (id, thread) = vm::create(&self.host, None);
         let desk = Rc::<Desk>::default();
         self.host.set_desk(id, Some(Rc::clone(&desk)));
+        self.host.set_status(id, Status::Io);
         Run { id, thread, desk }
+    }
+
+    /// A coroutine that has nothing to do; it stays among those as long as it does no more than run.
+    #[inline(always)]
+    pub(crate) fn idle(&self) -> (Id, *mut lua_State) {
+        let idle = self.idle.borrow();
+        match idle.last() {
+            Some(run) => (run.id, run.thread),
+            None => {
+                drop(idle);
+                self.add()
+            }
+        }
+    }
+
+    #[cold]
+    fn add(&self) -> (Id, *mut lua_State) {
+        let run = self.make();
+        let (id, thread) = (run.id, run.thread);
+        self.idle.borrow_mut().push(run);
+        (id, thread)
+    }
+
+    /// Takes the coroutine that runs out of those that have nothing to do.
+    pub(crate) fn take_running(&self, id: Id) -> Option<Run> {
+        let mut idle = self.idle.borrow_mut();
+        let place = idle.iter().rposition(|run| run.id == id)?;
+        Some(idle.swap_remove(place))
     }
 
     /// A coroutine whose function has returned.
     #[inline]
     pub(crate) fn give_back(&self, run: Run) {
         vm::clear(run.thread);
+        self.host.exposed.set(false);
         let mut idle = self.idle.borrow_mut();
         if idle.len() < IDLE && !self.host.is_exposed(run.id) {
+            // Whatever it waited for: the next time it begins as if it were new.
+            self.host.set_status(run.id, Status::Io);
             idle.push(run);
         } else {
             drop(idle);
@@ -146,17 +178,12 @@ const NATIVE: [(&str, lua_CFunction); 6] = [
 
 /// Gives the script what it finds beside the modules; where the two objects are kept.
 fn prepare(host: &Host) -> Result<[i32; 2], String> {
-    let kept = vm::with_stack(host, host.main.get(), |frame| {
+    let kept = direct::make_objects(host)?;
+    vm::with_stack(host, host.main.get(), |frame| {
         frame.push_chunk(GATEWAY.as_bytes(), "=gateway")?;
         frame.push_table(0, 8);
-        let objects = [&request::FUNCTIONS[..], &response::FUNCTIONS[..]];
-        let mut kept = [0; 2];
-        for ((functions, name), place) in
-            objects.into_iter().zip(["request", "response"]).zip(&mut kept)
-        {
-            push_functions(frame, functions);
-            frame.push_copy(-1);
-            *place = frame.keep();
+        for (name, place) in ["request", "response"].into_iter().zip(kept) {
+            frame.push_kept(place);
             frame.set_field(name.as_bytes());
         }
         for (name, function) in NATIVE {
@@ -169,7 +196,7 @@ fn prepare(host: &Host) -> Result<[i32; 2], String> {
         frame.set_field(b"make_store");
         push_functions(frame, &shared::FUNCTIONS);
         frame.set_field(b"store");
-        Ok::<_, String>(kept)
+        Ok::<_, String>(())
     })?;
     vm::call_main(host, 1, 0)?;
     Ok(kept)

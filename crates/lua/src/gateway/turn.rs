@@ -1,15 +1,16 @@
 //! One function of a script, run for an exchange: until it returns, fails, or waits for something.
 
+use std::ffi::c_int;
 use std::future::poll_fn;
 use std::rc::Rc;
 
-use mlua_sys::LUA_YIELD;
+use mlua_sys::{LUA_YIELD, lua_State};
 use sluice_filter::{Local, RequestContext, ResponseContext, ResponseVerdict, Verdict};
 
 use super::request::push_body;
 use super::station::{Run, Station};
 use crate::frame::Frame;
-use crate::host::Status;
+use crate::host::{Id, Status};
 use crate::lease::{Exchange, Wish};
 use crate::vm;
 
@@ -106,25 +107,56 @@ pub(crate) enum Outcome {
     Failed(String),
 }
 
+/// What it came to that a function was begun.
+pub(crate) enum Begun {
+    /// It has returned nothing, and asked for nothing.
+    Quiet,
+    /// Something else.
+    Turn(Turn),
+}
+
 impl Station {
     /// Begins a function with the objects that are its arguments.
-    #[inline]
-    pub(crate) fn begin(
+    #[inline(always)]
+    pub(crate) fn begin<const N: usize>(
         &self,
         exchange: Exchange<'_, '_>,
         function: i32,
-        arguments: &[i32],
-    ) -> Turn {
-        let run = self.take();
-        self.host.exchange.wish.set(Wish::None);
-        vm::with_stack(&self.host, run.thread, |frame| {
+        arguments: [i32; N],
+    ) -> Begun {
+        let (host, (id, thread)) = (&*self.host, self.idle());
+        host.exchange.wish.set(Wish::None);
+        vm::with_stack(host, thread, |frame| {
             frame.push_kept(function);
             for argument in arguments {
-                frame.push_kept(*argument);
+                frame.push_kept(argument);
             }
         });
-        let values = i32::try_from(arguments.len()).unwrap_or(0);
-        self.advance(exchange, run, values)
+        let values = i32::try_from(N).unwrap_or(0);
+        let status = host.exchange.lend(exchange, || vm::step(host, Some(id), thread, values));
+        if status == 0 && self.is_quiet(thread) {
+            return Begun::Quiet;
+        }
+        Begun::Turn(self.look_into(status, id))
+    }
+
+    /// Whether a run that returned has left nothing to look into.
+    #[inline(always)]
+    fn is_quiet(&self, thread: *mut lua_State) -> bool {
+        let host = &*self.host;
+        host.exchange.is_silent()
+            && vm::is_empty(thread)
+            && !host.exposed.get()
+            && host.ready.borrow().is_empty()
+            && !vm::is_near_the_limit(host)
+    }
+
+    #[inline(never)]
+    fn look_into(&self, status: c_int, id: Id) -> Turn {
+        match self.take_running(id) {
+            Some(run) => self.settle(status, run),
+            None => Turn::Failed(GONE.to_owned()),
+        }
     }
 
     /// Goes on with so many values on the stack of the coroutine.
@@ -135,11 +167,17 @@ impl Station {
     }
 
     /// The same without an exchange.
-    #[inline]
     pub(crate) fn step(&self, run: Run, values: i32) -> Turn {
         let host = &*self.host;
         host.set_status(run.id, Status::Io);
-        let turn = match vm::step(host, Some(run.id), run.thread, values) {
+        let status = vm::step(host, Some(run.id), run.thread, values);
+        self.settle(status, run)
+    }
+
+    /// What became of a run, by the status of LuaJIT.
+    fn settle(&self, status: c_int, run: Run) -> Turn {
+        let host = &*self.host;
+        let turn = match status {
             0 => Turn::Returned(run),
             _ if matches!(host.exchange.wish.get(), Wish::Leave(_)) => {
                 // It stopped in the middle, wherever it was.

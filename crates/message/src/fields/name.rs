@@ -9,7 +9,8 @@ use crate::{FieldId, Span};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldName {
     id: FieldId,
-    name: Box<[u8]>,
+    /// What its lines begin with: the name, a colon and a space.
+    start: Box<[u8]>,
     /// Of the name, as lines have it.
     length: u32,
 }
@@ -19,7 +20,7 @@ impl FieldName {
     #[must_use]
     pub fn new(name: &[u8]) -> Self {
         let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
-        Self { id: FieldId::of(name), name: name.into(), length }
+        Self { id: FieldId::of(name), start: [name, b": "].concat().into(), length }
     }
 
     /// What it means to the gateway.
@@ -33,7 +34,13 @@ impl FieldName {
     #[must_use]
     #[inline]
     pub fn text(&self) -> &[u8] {
-        &self.name
+        self.start.strip_suffix(b": ").unwrap_or_default()
+    }
+
+    /// What its lines begin with.
+    #[inline]
+    pub(crate) fn start(&self) -> &[u8] {
+        &self.start
     }
 
     /// Its length in bytes, as lines have it.
@@ -55,7 +62,7 @@ impl FieldName {
     /// Called for few lines: kept apart, so that the loop over all of them stays small.
     #[inline(never)]
     fn is(&self, name: &[u8]) -> bool {
-        name.eq_ignore_ascii_case(&self.name)
+        name.eq_ignore_ascii_case(self.text())
     }
 
     /// The values of all lines of this name, in order.
