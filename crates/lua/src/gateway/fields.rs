@@ -11,6 +11,8 @@ use crate::known::{Known, Writer};
 /// What is wrong with a field that a script wants to write.
 pub(crate) enum Wrong {
     Name,
+    /// It is neither a text nor a list of texts.
+    Kind,
     Value,
     /// What it says is said by the gateway itself.
     Ours,
@@ -24,6 +26,9 @@ impl Wrong {
         let name = name.escape_debug();
         frame.raise(&match self {
             Self::Name => format!("'{name}' is no name of a header"),
+            Self::Kind => {
+                format!("the header '{name}' takes a text, a number or a list of those")
+            }
             Self::Value => format!(
                 "the value for the header '{name}' holds a line break or another control character"
             ),
@@ -112,15 +117,15 @@ pub(crate) fn write(
             Others::Stay => push(fields, &known.name, text),
         };
     }
+    if frame.kind(index) != Kind::Table {
+        return Err(Wrong::Kind);
+    }
     if others == Others::Go {
         fields.remove_name(&known.name);
     }
-    if frame.kind(index) != Kind::Table {
-        return Err(Wrong::Value);
-    }
     for element in 1..=i32::try_from(frame.elements(index)).unwrap_or(0) {
         frame.push_element(index, element);
-        let pushed = frame.bytes(-1).ok_or(Wrong::Value);
+        let pushed = frame.bytes(-1).ok_or(Wrong::Kind);
         let pushed = pushed.and_then(|text| push(fields, &known.name, text));
         frame.pop();
         pushed?;
