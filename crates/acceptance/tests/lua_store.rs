@@ -3,7 +3,7 @@
 
 use sluice_acceptance::filters::{ask, section_example};
 use sluice_acceptance::{config, eventually};
-use sluice_testkit::{Origin, Sluice, behaviour};
+use sluice_testkit::{Origin, Sluice, behaviour, get};
 
 fn route(script: &str, rest: &str) -> String {
     config(&format!("{rest}\n[[route]]\npath = \"/*\"\n[route.lua]\nscript = '''\n{script}\n'''\n"))
@@ -155,4 +155,83 @@ fn a_size_is_changed_by_a_reload_and_a_name_is_looked_for_when_a_script_is_tried
     assert!(gateway.words().wait_after(mark, words).is_some());
     assert_eq!(ask(&gateway, "/", &[]).content, "57 65536");
     gateway.stop();
+}
+
+/// A filter of the script below this heading, on two workers before an origin.
+fn counting(origin: &Origin, script: &str) -> String {
+    let rest = config(&format!(
+        "[filter.it.lua]\nscript = '''\n{script}\n'''\n\
+         [[route]]\npath = \"/*\"\nproxy = \"http://{}\"\nfilters = [\"it\"]\n",
+        origin.address()
+    ));
+    format!("workers = 2\n{rest}")
+}
+
+#[test]
+fn metrics_of_scripts_are_told_with_those_of_the_gateway() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/filters/lua.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, section) = page.split_once("## Metrics\n").unwrap();
+    let script = section.split_once("```lua\n").unwrap().1.split("```").next().unwrap();
+    let origin = Origin::start(behaviour::fixed(200, "fine"));
+    let gateway = Sluice::start(&counting(&origin, script));
+    // A connection for each, so that both workers have some of them.
+    let send = |client: &str, count| {
+        for _ in 0..count {
+            assert_eq!(ask(&gateway, "/", &["-H", &format!("x-client: {client}")]).status, 200);
+        }
+    };
+    let told = |line: &str| {
+        eventually(|| get(&gateway.admin(), "/metrics").text().lines().any(|it| it == line))
+    };
+    send("a", 12);
+    send("\"b\\", 3);
+    for line in [
+        "# HELP shop_requests_total Requests by client.",
+        "# TYPE shop_requests_total counter",
+        r#"shop_requests_total{client="a"} 12"#,
+        r#"shop_requests_total{client="\"b\\"} 3"#,
+        "# TYPE shop_open gauge",
+        "shop_open 0",
+        r#"shop_answer_bytes_bucket{le="1000"} 15"#,
+        r#"shop_answer_bytes_bucket{le="+Inf"} 15"#,
+        "shop_answer_bytes_sum 60",
+        "shop_answer_bytes_count 15",
+    ] {
+        assert!(told(line), "{line}: {}", get(&gateway.admin(), "/metrics").text());
+    }
+    // Another script with the same metric goes on counting.
+    gateway.reload(&counting(&origin, &format!("{script}\n-- changed")));
+    send("a", 8);
+    assert!(told(r#"shop_requests_total{client="a"} 20"#));
+    // One with other labels begins anew, and only when it is in force.
+    let other = script.replace("{ \"client\" }", "{ \"who\" }");
+    gateway.reload(&counting(&origin, &other));
+    send("c", 2);
+    assert!(told(r#"shop_requests_total{who="c"} 2"#));
+    let all = get(&gateway.admin(), "/metrics").text();
+    assert!(!all.contains("client=\"a\""), "{all}");
+    assert_eq!(all.matches("# TYPE shop_requests_total ").count(), 1, "{all}");
+    gateway.stop();
+}
+
+#[test]
+fn a_metric_that_cannot_be_is_told_with_its_line() {
+    let origin = Origin::start(behaviour::fixed(200, "fine"));
+    for (line, word) in [
+        ("metrics.counter('sluice_mine', '')", "'sluice_mine' is taken"),
+        ("metrics.counter('a b')", "'a b' is no name for it"),
+        ("metrics.counter(nil)", "the name of a metric is expected"),
+        ("metrics.gauge('mine', '', { 'le' })", "'le' is taken"),
+        ("metrics.gauge('mine', '', 'le')", "labels are a list of names"),
+        ("metrics.histogram('mine', '', nil, { 2, 1 })", "numbers that grow"),
+        ("metrics.counter('mine'):add(-1)", "a counter grows"),
+        ("metrics.gauge('mine', '', { 'a' }):labels()", "a value for each of 1 labels"),
+        ("metrics.gauge('mine'):set('x')", "a number is expected, not string"),
+    ] {
+        let script = format!("{line}\nfunction request_head() end");
+        let refused = Sluice::try_start(&counting(&origin, &script)).unwrap_err();
+        let said = format!("{refused:?}");
+        assert!(said.contains(word) && said.contains(":1: "), "{line}: {said}");
+    }
 }

@@ -15,6 +15,7 @@ mod fetch;
 mod fields;
 mod filter;
 mod listener;
+mod metrics;
 mod missing;
 mod openresty;
 mod program;

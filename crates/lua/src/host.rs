@@ -4,10 +4,12 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use mlua_sys::lua_State;
 use slab::Slab;
+use sluice_meter::CustomFamily;
 use sluice_net::interrupt::Limit;
 
 use crate::intake::Intake;
@@ -178,6 +180,10 @@ pub(crate) struct Host {
     pub(crate) intake: Intake,
     /// Files that `require` has read.
     pub(crate) sources: RefCell<Vec<PathBuf>>,
+    /// Metrics that the script has made, which are there as long as it is.
+    families: RefCell<Vec<Arc<CustomFamily>>>,
+    /// The script is in force: what it says of the process holds.
+    pub(crate) in_force: Cell<bool>,
     /// Regular expressions it has used.
     pub(crate) patterns: RefCell<Patterns>,
     last: Cell<u64>,
@@ -219,6 +225,8 @@ impl Host {
             exchange: Lease::default(),
             intake: Intake::default(),
             sources: RefCell::default(),
+            families: RefCell::default(),
+            in_force: Cell::default(),
             patterns: RefCell::default(),
             last: Cell::default(),
         })
@@ -281,6 +289,23 @@ impl Host {
         if let Some(it) = self.coroutines.borrow_mut().get_mut(id.index) {
             it.exposed = true;
         }
+    }
+
+    /// Keeps a metric that the script has made.
+    pub(crate) fn keep_family(&self, family: &Arc<CustomFamily>) {
+        let mut families = self.families.borrow_mut();
+        if families.iter().any(|known| Arc::ptr_eq(known, family)) {
+            return;
+        }
+        if self.in_force.get() {
+            family.publish();
+        }
+        families.push(Arc::clone(family));
+    }
+
+    /// The metrics that the script has made so far.
+    pub(crate) fn take_families(&self) -> Vec<Arc<CustomFamily>> {
+        self.families.take()
     }
 
     /// A number that this state has not given out before.

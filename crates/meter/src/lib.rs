@@ -6,6 +6,7 @@ mod access;
 mod cache;
 mod concurrency;
 mod counter;
+mod custom;
 mod date;
 mod decimal;
 mod fault;
@@ -28,6 +29,7 @@ pub use access::{
 pub use cache::{CacheReading, CacheSource, DiskReading, PurgeTarget, Thoroughness};
 pub use concurrency::{ConcurrencyReading, ConcurrencySource};
 pub use counter::{Counter, Gauge, Level, Tally};
+pub use custom::{CustomFamily, CustomKind, CustomProblem, CustomSeries, CustomShape, MOST_SERIES};
 pub use date::http_date;
 pub use fault::{FaultMeter, ReasonCounters};
 pub use filter::{FilterMeter, MOST_OUTCOMES};

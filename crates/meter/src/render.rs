@@ -1,5 +1,6 @@
 //! The metrics page in the Prometheus text format, version 0.0.4.
 
+mod custom;
 mod filters;
 mod listeners;
 mod page;
@@ -52,6 +53,7 @@ impl Meters {
         self.render_faults(&mut page);
         self.render_tallies(&mut page);
         render_process(process, &mut page);
+        custom::render(&mut page);
     }
 
     fn render_workers(&self, page: &mut Page<'_>) {

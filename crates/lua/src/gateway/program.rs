@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use sluice_filter::Owner;
+use sluice_meter::CustomFamily;
 use sluice_net::{Mailbox, Post, mailbox, spawn};
 
 use super::script::{Chunk, Phase, Script};
@@ -26,6 +27,8 @@ pub struct Program {
     has: Functions,
     /// What it shares between workers, and with the program that comes after it.
     stores: Vec<Arc<Store>>,
+    /// Metrics that it has made when it was tried: they outlive states.
+    families: Vec<Arc<CustomFamily>>,
     /// Files it is made of, and what was in them.
     files: Vec<(PathBuf, Vec<u8>)>,
     /// What tells the workers that it is over, when it is dropped.
@@ -131,6 +134,7 @@ impl Program {
         let program = Arc::new(Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             has: tried.functions,
+            families: tried.host.take_families(),
             stores: script.settings.stores.iter().map(|(name, size)| open(name, *size)).collect(),
             script,
             voice,
@@ -189,7 +193,9 @@ impl Program {
         for (store, (_, size)) in self.stores.iter().zip(&self.script.settings.stores) {
             store.resize(*size);
         }
+        self.families.iter().for_each(CustomFamily::publish);
         let station = Rc::new(Station::new(&self.script, self.voice.clone(), worker)?);
+        station.host.in_force.set(true);
         STATIONS.with_borrow_mut(|all| all.push((self.number, Rc::clone(&station))));
         let (post, end) = mailbox();
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).push(post);

@@ -9,7 +9,7 @@ use mlua_sys::{lua_CFunction, lua_State};
 use sluice_net::spawn;
 
 use super::script::Script;
-use super::{answer, beginning, direct, fetch, openresty, request, response, shared};
+use super::{answer, beginning, direct, fetch, metrics, openresty, request, response, shared};
 use crate::frame::{Frame, Kind};
 use crate::host::{Desk, Host, Id, Status};
 use crate::modules::{install, push_functions};
@@ -20,6 +20,9 @@ use crate::voice::Voice;
 
 /// What a script of the gateway is made ready with.
 const GATEWAY: &str = include_str!("../script/gateway.lua");
+
+/// What makes `metrics`.
+const METRICS: &str = include_str!("../script/metrics.lua");
 
 /// What makes `store`.
 const STORE: &str = include_str!("../script/store.lua");
@@ -192,6 +195,10 @@ fn prepare(host: &Host) -> Result<[i32; 2], String> {
         }
         frame.push_count(u64::try_from(request::BODY).unwrap_or(u64::MAX));
         frame.set_field(b"body_limit");
+        frame.push_chunk(METRICS.as_bytes(), "=metrics")?;
+        frame.set_field(b"make_metrics");
+        push_functions(frame, &metrics::FUNCTIONS);
+        frame.set_field(b"metrics");
         frame.push_chunk(STORE.as_bytes(), "=store")?;
         frame.set_field(b"make_store");
         push_functions(frame, &shared::FUNCTIONS);

@@ -11,6 +11,7 @@ setmetatable(request, { __index = native.request_get, __newindex = native.reques
 setmetatable(response, { __index = native.response_get, __newindex = native.response_set, __metatable = "response" })
 respond = native.respond
 fetch = native.fetch
+metrics = native.make_metrics(native.metrics)
 store = native.make_store(native.store)
 regex = require("regex")
 
