@@ -1,5 +1,6 @@
 //! `cargo xtask bench` and `cargo xtask gate`: Sluice beside nginx and HAProxy.
 
+mod couples;
 mod filters;
 mod generator;
 mod lines;

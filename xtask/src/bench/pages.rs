@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::couples::{self, Couples};
 use super::load::{Run, Shape};
 use super::measure::{self, Paired, Spread, turns};
 use super::options::{Defaults, Options};
@@ -40,6 +41,8 @@ const LARGE_ROUNDS: usize = 8;
 const WORKER_ROUNDS: usize = 3;
 /// How far the CPU time of two workers may be from that of one.
 const WORKERS: f64 = 1.05;
+/// Requests per second of two workers against one, at least.
+const TWICE: f64 = 1.9;
 /// MiB that a server may grow by while it sends a GiB.
 const FLAT: f64 = 8.0;
 
@@ -102,12 +105,12 @@ fn how(options: &Options) -> Vec<String> {
         "answers differ in their heads: Sluice says Age and Cache-Status, Varnish Age, Via and X-Varnish, nginx neither".to_owned(),
         "24 KB page: list.json of the suite pingap; Sluice keeps what compress (level 9) makes of it; nginx keeps it and compresses each answer (gzip, level 9)".to_owned(),
         format!("a GiB: {} rounds, curl on another CPU, {passes} times in each round, all of it in the page cache before; growth of the peak resident size from before the first to after the last", rounds * LARGE_ROUNDS),
-        format!("two workers against one: {} rounds, neither servers nor wrk bound to a CPU", rounds * WORKER_ROUNDS),
+        format!("two workers against one: {} rounds; each worker has a client with 50 connections that lie with this worker alone, an origin and a CPU; one worker is measured as half of two servers with one worker each, busy on both CPUs at once", rounds * WORKER_ROUNDS),
     ]
 }
 
 fn page(origin: &Server, path: &'static str, header: Option<&'static str>) -> Role {
-    Role::Page(Page { origin: origin.port, path, header, workers: 1 })
+    Role::Page(Page { origin: origin.port, other: origin.port, path, header, workers: 1 })
 }
 
 fn place(peer: Peer) -> usize {
@@ -315,36 +318,64 @@ fn whole_transfers(text: &str, passes: usize) -> Option<f64> {
 
 /// Two workers against one.
 fn workers(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
-    let origin = origin(bench, Under::Nothing)?;
+    let second = load_cpu().ok_or("there is one CPU only")?;
+    let (origin, other) = (origin(bench, Under::Cpu(0))?, origin(bench, Under::Cpu(second))?);
     let mut rows = Vec::new();
     for (what, path, header) in [
         ("direct answer", "/ping", None),
         ("proxied", "/passed/tiny.txt", None),
         ("file of 8 KiB", "/files/page.html", None),
         ("hit, 24 KB", "/kept/list.json", None),
-        ("compressed hit", "/packed/list.json", Some(GZIP)),
+        ("hit, gzip", "/packed/list.json", Some(CODINGS[0].1)),
+        ("hit, br", "/packed/list.json", Some(CODINGS[1].1)),
+        ("hit, zstd", "/packed/list.json", Some(CODINGS[2].1)),
     ] {
-        let role = |workers| Role::Page(Page { origin: origin.port, path, header, workers });
-        let entrants = [(Peer::Sluice, role(2)), (Peer::Sluice, role(1))];
-        let shape = Shape { seconds: options.seconds, cpu: None, script: None };
-        let runs = turns(bench, &entrants, options.rounds * WORKER_ROUNDS, shape)?;
+        let page = |workers| Page { origin: origin.port, other: other.port, path, header, workers };
+        let runs = couples(bench, options, &page)?;
         let cpu = runs.ratio(0, 1, Run::micros);
         let rate = runs.ratio(0, 1, |run| run.answers);
         let what = format!("two workers against one, {what}");
-        let mut row = Row::new(
-            &format!("{what}: CPU time per request"),
-            &format!("at most {WORKERS}, or twice the requests"),
-        );
-        put(&mut row, Peer::Sluice, cpu);
-        let reached = |cpu: Spread, rate: Spread| cpu.median <= WORKERS || rate.median >= 1.9;
-        row.reached = cpu.zip(rate).map(|(cpu, rate)| reached(cpu, rate));
-        rows.push(row);
-        let mut row = Row::new(&format!("{what}: requests per second"), "");
-        put(&mut row, Peer::Sluice, rate);
-        rows.push(row);
+        let reached = |cpu: Spread, rate: Spread| rate.median >= TWICE || cpu.median <= WORKERS;
+        let reached = cpu.zip(rate).map(|(cpu, rate)| reached(cpu, rate));
+        for (figure, limit, spread) in [
+            ("requests per second", format!("at least {TWICE}, or the next row"), rate),
+            ("CPU time per request", format!("at most {WORKERS}, or the row before"), cpu),
+        ] {
+            let mut row = Row::new(&format!("{what}: {figure}"), &limit);
+            put(&mut row, Peer::Sluice, spread);
+            row.reached = reached;
+            rows.push(row);
+        }
+        let role = |workers| Role::Page(page(workers));
         rows.push(work_of_two(bench, &what, role)?);
     }
     Ok(rows)
+}
+
+/// One server with two workers and two with one, in turn; the answers of the two are halved.
+fn couples(
+    bench: &Bench,
+    options: &Options,
+    page: &dyn Fn(usize) -> Page,
+) -> Result<Paired<Run>, String> {
+    let mut two = [Couples::start(bench, page(2), 0)?];
+    let mut one = [Couples::start(bench, page(1), 0)?, Couples::start(bench, page(1), 1)?];
+    let mut rows = Vec::new();
+    for round in 0..options.rounds * WORKER_ROUNDS {
+        // In both orders: what a busy host leaves changes by the second.
+        let mut row = [None, None];
+        for turn in [round % 2, (round + 1) % 2] {
+            row[turn] = Some(match turn {
+                0 => couples::run(&mut two, options.seconds)?,
+                _ => {
+                    let Run { answers, cpu } = couples::run(&mut one, options.seconds)?;
+                    Run { answers: answers / 2.0, cpu: cpu / 2.0 }
+                }
+            });
+        }
+        rows.push(row.into_iter().flatten().collect());
+    }
+    Ok(Paired(rows))
 }
 
 /// What two workers do themselves for a request against what one does: the part of the CPU time that is not the kernel's,

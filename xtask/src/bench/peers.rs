@@ -368,6 +368,7 @@ impl Bench {
             Role::Page(page) => {
                 let (origin, workers) = (page.origin.to_string(), page.workers.to_string());
                 text = text.replace("@ORIGIN@", &origin).replace("@WORKERS@", &workers);
+                text = text.replace("@OTHER@", &page.other.to_string());
                 text = text.replace("@PAGES@", &show(&self.pages()?));
             }
             Role::Origin => {

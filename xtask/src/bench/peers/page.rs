@@ -8,6 +8,8 @@ use std::path::Path;
 pub struct Page {
     /// The port of the origin.
     pub origin: u16,
+    /// The port of another one, for a worker that shares its own with nobody; the same where nobody asks for that.
+    pub other: u16,
     /// Its path: below `/kept/` what caches keep, below `/packed/` what is compressed, below `/files/` files.
     pub path: &'static str,
     /// What the client says beside.
