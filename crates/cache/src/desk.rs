@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sluice_filter::Ready;
 use sluice_message::{Fields, ResponseHead, SettledHead, SpaceExhausted};
+use sluice_meter::PerWorker;
 
 use crate::content::Content;
 use crate::entry::Entry;
@@ -18,7 +19,7 @@ const LARGE_HEAD: usize = 2048;
 
 /// The desks of all workers. None waits for another one's lock.
 #[derive(Debug)]
-pub(crate) struct Desks(Box<[Mutex<Desk>]>);
+pub(crate) struct Desks(PerWorker<Mutex<Desk>>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
@@ -66,14 +67,13 @@ struct Near {
 
 impl Desks {
     pub(crate) fn new(workers: usize) -> Self {
-        Self((0..workers.max(1)).map(|_| Mutex::default()).collect())
+        Self(PerWorker::new(workers))
     }
 
     /// The desk of a worker.
     #[inline]
-    pub(crate) fn of(&self, worker: usize) -> Option<MutexGuard<'_, Desk>> {
-        let desk = self.0.get(worker).or_else(|| self.0.first())?;
-        Some(desk.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn of(&self, worker: usize) -> MutexGuard<'_, Desk> {
+        self.0.worker(worker).lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

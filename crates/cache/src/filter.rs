@@ -233,9 +233,7 @@ impl Inner {
             return self.pass_by(context, Forward::Bypass);
         }
         let (now, worker) = (context.gateway.now(), context.gateway.worker());
-        let Some(mut desk) = self.desks.of(worker) else {
-            return Verdict::Continue;
-        };
+        let mut desk = self.desks.of(worker);
         let Desk { extra, near, .. } = &mut *desk;
         self.write_extra(extra, asked, context);
         let wanted = self.wanted(context, extra);

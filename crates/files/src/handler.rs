@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sluice_filter::{Filter, Level, Local, Phases, Reply, RequestContext, Resume, Verdict};
 use sluice_message::{Method, RequestHead, SpaceExhausted};
+use sluice_meter::PerWorker;
 use sluice_net::disk::{Denied, Folder};
 use sluice_net::{Pool, offload_to};
 
@@ -29,7 +30,7 @@ struct Inner {
     settings: Settings,
     room: Room,
     /// What each worker knows. Nobody else asks for its lock.
-    tables: Vec<Mutex<Table>>,
+    tables: PerWorker<Mutex<Table>>,
 }
 
 /// What a request has found out so far.
@@ -48,7 +49,7 @@ impl Files {
         Folder::open(&settings.root)?;
         let workers = settings.workers.max(1);
         let room = Room::of(&settings.cache, workers);
-        let tables = (0..workers).map(|_| Mutex::default()).collect();
+        let tables = PerWorker::new(workers);
         Ok(Self(Arc::new(Inner { settings, room, tables })))
     }
 
@@ -62,7 +63,7 @@ impl Files {
             resolve(&search.asked, &self.0.settings, &mut |key| {
                 let own = found.iter().find(|(known, _)| known == key);
                 own.map(|(_, opened)| Arc::clone(opened))
-                    .or_else(|| table.as_mut()?.fresh(key, now, room))
+                    .or_else(|| table.fresh(key, now, room))
             })
         };
         match resolved {
@@ -75,16 +76,15 @@ impl Files {
         }
     }
 
-    fn table(&self, worker: usize) -> Option<MutexGuard<'_, Table>> {
-        let table = self.0.tables.get(worker)?;
-        Some(table.lock().unwrap_or_else(PoisonError::into_inner))
+    fn table(&self, worker: usize) -> MutexGuard<'_, Table> {
+        self.0.tables.worker(worker).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks at these names, away from the worker, and goes on.
     fn look(&self, mut search: Search, keys: Vec<Key>, worker: usize) -> Verdict {
         let before: Vec<_> = {
             let table = self.table(worker);
-            keys.iter().map(|key| table.as_ref().and_then(|table| table.known(key))).collect()
+            keys.iter().map(|key| table.known(key)).collect()
         };
         let inner = Arc::clone(&self.0);
         let looked = elsewhere(move || -> Vec<(Key, Arc<Opened>)> {
@@ -100,10 +100,8 @@ impl Files {
             let resume: Resume = Box::new(move |context| {
                 let Some(looked) = looked else { return busy(context) };
                 let now = context.gateway.now();
-                if let Some(mut table) = files.table(worker) {
-                    for (key, opened) in &looked {
-                        table.put(key.clone(), Arc::clone(opened), now, files.0.room);
-                    }
+                for (key, opened) in &looked {
+                    files.table(worker).put(key.clone(), Arc::clone(opened), now, files.0.room);
                 }
                 search.found.extend(looked);
                 files.search(search, context)

@@ -242,6 +242,7 @@ impl Chain {
 
     /// Shows the head of a request to its filters, from the first one that may be called.
     #[must_use]
+    #[inline(always)]
     pub fn begin(&self, entry: Entry, request: &mut RequestContext<'_>) -> Progress {
         self.advance(entry.place, Some(entry.marks), request)
     }
@@ -256,11 +257,19 @@ impl Chain {
     ) -> Progress {
         match settle(resume(request), next) {
             Some(progress) => progress,
-            None => self.advance(next, None, request),
+            None => self.advance_again(next, request),
         }
     }
 
+    /// The same as [`Chain::advance`], for what happens less often than that a chain is begun.
+    #[inline(never)]
+    fn advance_again(&self, from: usize, request: &mut RequestContext<'_>) -> Progress {
+        self.advance(from, None, request)
+    }
+
     /// Calls the filters from this place on. `marks` are those of the request as it is, if they are known.
+    // In line: what a chain comes to is not handed on through memory.
+    #[inline(always)]
     fn advance(
         &self,
         from: usize,

@@ -124,10 +124,11 @@ const HEADS: usize = 8;
 /// Names that are kept; a script that makes up more pays for each.
 const NAMES: usize = 64;
 
-/// Takes back what was lent, also when a panic passes.
-struct Return<'l>(&'l Lease);
+/// An exchange is lent as long as there is this: it is taken back also when a panic passes.
+#[must_use]
+pub(crate) struct Lent<'l>(&'l Lease);
 
-impl Drop for Return<'_> {
+impl Drop for Lent<'_> {
     fn drop(&mut self) {
         self.0.held.set(Held::Nothing);
     }
@@ -185,17 +186,18 @@ impl Lease {
         matches!(self.held.get(), Held::Request(_) | Held::Response(_))
     }
 
-    /// Lends an exchange for the time of a run.
+    /// Lends an exchange for the time of a run. Whoever lends it drops what this gives, and nobody else can reach the
+    /// exchange until then.
+    // In line, and no call of a closure, which would be a function of its own.
     #[inline(always)]
-    pub(crate) fn lend<R>(&self, exchange: Exchange<'_, '_>, run: impl FnOnce() -> R) -> R {
+    pub(crate) fn lend<'l, 'x: 'l>(&'l self, exchange: Exchange<'x, '_>) -> Lent<'l> {
         let held = match exchange {
             Exchange::Request(context) => Held::Request(NonNull::from(context).cast()),
             Exchange::Response(context) => Held::Response(NonNull::from(context).cast()),
             Exchange::Done(context) => Held::Done(NonNull::from(context).cast()),
         };
         self.held.set(held);
-        let _return = Return(self);
-        run()
+        Lent(self)
     }
 
     /// Works with the exchange of the run that is under way; `None` if it has none.
@@ -203,8 +205,8 @@ impl Lease {
     pub(crate) fn with<R>(&self, work: impl FnOnce(Exchange<'_, '_>) -> R) -> Option<R> {
         // Taken out meanwhile, so that nobody gets a second reference.
         let held = self.held.take();
-        // SAFETY: what is held was lent by `lend`, which is still under way on this thread and whose reference
-        // nobody else uses meanwhile. It was of the very type that is made of it here; its lifetimes are longer than
+        // SAFETY: what is held was lent by `lend`, on this thread; whoever did that still has what takes it back, and
+        // with it the reference, which nobody else uses meanwhile. It was of the very type that is made of it here; its lifetimes are longer than
         // those that `work`, which takes any, sees.
         let result = unsafe {
             match held {

@@ -1,12 +1,12 @@
-//! One copy of a meter for each worker.
+//! One copy of a meter, or of what a worker knows, for each worker.
 
-/// On lines of its own: two workers that write neighbouring counters would otherwise send one cache
+/// On lines of its own: two workers that write to neighbouring copies would otherwise send one cache
 /// line back and forth. 128 bytes, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Padded<T>(T);
 
-/// A `T` for each worker, written by that worker alone and read by whoever sums.
+/// A `T` for each worker, written by that worker alone; whoever sums reads all.
 #[derive(Debug)]
 pub struct PerWorker<T> {
     first: Padded<T>,

@@ -133,7 +133,9 @@ impl Station {
             }
         });
         let values = i32::try_from(N).unwrap_or(0);
-        let status = host.exchange.lend(exchange, || vm::step(host, Some(id), thread, values));
+        let lent = host.exchange.lend(exchange);
+        let status = vm::step(host, Some(id), thread, values);
+        drop(lent);
         if status == 0 && self.is_quiet(thread) {
             return Begun::Quiet;
         }
@@ -162,8 +164,8 @@ impl Station {
     /// Goes on with so many values on the stack of the coroutine.
     #[inline]
     pub(crate) fn advance(&self, exchange: Exchange<'_, '_>, run: Run, values: i32) -> Turn {
-        let host = &*self.host;
-        host.exchange.lend(exchange, || self.step(run, values))
+        let _lent = self.host.exchange.lend(exchange);
+        self.step(run, values)
     }
 
     /// The same without an exchange.
