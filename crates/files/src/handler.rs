@@ -62,8 +62,7 @@ impl Files {
             let room = self.0.room;
             resolve(&search.asked, &self.0.settings, &mut |key| {
                 let own = found.iter().find(|(known, _)| known == key);
-                own.map(|(_, opened)| Arc::clone(opened))
-                    .or_else(|| table.fresh(key, now, room))
+                own.map(|(_, opened)| Arc::clone(opened)).or_else(|| table.fresh(key, now, room))
             })
         };
         match resolved {

@@ -20,6 +20,9 @@ use super::server::{Server, Under};
 /// Connections of each client.
 const CONNECTIONS: usize = 50;
 
+/// Slices of a second.
+const SLICES: u64 = 10;
+
 /// Connections that are opened to find so many for each worker, at most.
 const TRIES: usize = 2_000;
 
@@ -59,23 +62,43 @@ impl Couples {
     }
 }
 
-/// Has the clients of all these servers ask for so many seconds: each asks on all of its connections, then waits for all
-/// answers.
-pub fn run(all: &mut [Couples], seconds: u64) -> std::result::Result<Run, String> {
-    let used = |all: &[Couples]| all.iter().map(|it| it.server.cpu_seconds()).sum();
-    let before: std::result::Result<f64, String> = used(all);
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let counts: Vec<Result<u64>> = std::thread::scope(|scope| {
-        let clients = all.iter_mut().flat_map(|it| &mut it.clients);
+/// Has the clients of both sides ask for so many seconds, one side after the other in short slices: what a busy host
+/// leaves to this machine changes by the second, and both sides have the same of it.
+pub fn take_turns(
+    sides: &mut [Vec<Couples>; 2],
+    seconds: u64,
+) -> std::result::Result<[Run; 2], String> {
+    let before = used(sides)?;
+    let mut answers = [0, 0];
+    for slice in 0..usize::try_from(seconds * SLICES).unwrap_or(0) {
+        for side in [slice % 2, (slice + 1) % 2] {
+            let asked = ask_at_once(&mut sides[side]);
+            answers[side] += asked.map_err(|e| format!("clients: {e}"))?;
+        }
+    }
+    let after = used(sides)?;
+    let run = |side: usize| Run { answers: answers[side] as f64, cpu: after[side] - before[side] };
+    Ok([run(0), run(1)])
+}
+
+/// CPU seconds that the servers of each side have taken so far. A server that nobody asks takes none.
+fn used(sides: &[Vec<Couples>; 2]) -> std::result::Result<[f64; 2], String> {
+    let of = |side: &[Couples]| side.iter().map(|it| it.server.cpu_seconds()).sum();
+    let used: [std::result::Result<f64, String>; 2] = [of(&sides[0]), of(&sides[1])];
+    let [one, other] = used;
+    Ok([one?, other?])
+}
+
+/// Has all clients of a side ask for a slice of time: each asks on all of its connections, then waits for all answers.
+fn ask_at_once(side: &mut [Couples]) -> Result<u64> {
+    let end = Instant::now() + Duration::from_millis(1000 / SLICES);
+    std::thread::scope(|scope| {
+        let clients = side.iter_mut().flat_map(|it| &mut it.clients);
         let started: Vec<_> =
             clients.map(|client| scope.spawn(move || client.ask_until(end))).collect();
         let panicked = |_| Err(Error::other("a client panicked"));
-        started.into_iter().map(|it| it.join().unwrap_or_else(panicked)).collect()
-    });
-    let cpu = used(all)? - before?;
-    let answers: Result<u64> = counts.into_iter().sum();
-    let answers = answers.map_err(|e| format!("clients: {e}"))?;
-    Ok(Run { answers: answers as f64, cpu })
+        started.into_iter().map(|it| it.join().unwrap_or_else(panicked)).sum()
+    })
 }
 
 /// Gives each worker a CPU, the first one this.

@@ -105,7 +105,7 @@ fn how(options: &Options) -> Vec<String> {
         "answers differ in their heads: Sluice says Age and Cache-Status, Varnish Age, Via and X-Varnish, nginx neither".to_owned(),
         "24 KB page: list.json of the suite pingap; Sluice keeps what compress (level 9) makes of it; nginx keeps it and compresses each answer (gzip, level 9)".to_owned(),
         format!("a GiB: {} rounds, curl on another CPU, {passes} times in each round, all of it in the page cache before; growth of the peak resident size from before the first to after the last", rounds * LARGE_ROUNDS),
-        format!("two workers against one: {} rounds; each worker has a client with 50 connections that lie with this worker alone, an origin and a CPU; one worker is measured as half of two servers with one worker each, busy on both CPUs at once", rounds * WORKER_ROUNDS),
+        format!("two workers against one: {} rounds; each worker has a client with 50 connections that lie with this worker alone, an origin and a CPU; one worker is measured as half of two servers with one worker each, busy on both CPUs at once; both take turns of a tenth of a second", rounds * WORKER_ROUNDS),
     ]
 }
 
@@ -358,22 +358,13 @@ fn couples(
     options: &Options,
     page: &dyn Fn(usize) -> Page,
 ) -> Result<Paired<Run>, String> {
-    let mut two = [Couples::start(bench, page(2), 0)?];
-    let mut one = [Couples::start(bench, page(1), 0)?, Couples::start(bench, page(1), 1)?];
+    let two = vec![Couples::start(bench, page(2), 0)?];
+    let one = vec![Couples::start(bench, page(1), 0)?, Couples::start(bench, page(1), 1)?];
+    let mut sides = [two, one];
     let mut rows = Vec::new();
-    for round in 0..options.rounds * WORKER_ROUNDS {
-        // In both orders: what a busy host leaves changes by the second.
-        let mut row = [None, None];
-        for turn in [round % 2, (round + 1) % 2] {
-            row[turn] = Some(match turn {
-                0 => couples::run(&mut two, options.seconds)?,
-                _ => {
-                    let Run { answers, cpu } = couples::run(&mut one, options.seconds)?;
-                    Run { answers: answers / 2.0, cpu: cpu / 2.0 }
-                }
-            });
-        }
-        rows.push(row.into_iter().flatten().collect());
+    for _ in 0..options.rounds * WORKER_ROUNDS {
+        let [two, Run { answers, cpu }] = couples::take_turns(&mut sides, options.seconds)?;
+        rows.push(vec![two, Run { answers: answers / 2.0, cpu: cpu / 2.0 }]);
     }
     Ok(Paired(rows))
 }
