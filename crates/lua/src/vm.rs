@@ -361,7 +361,14 @@ pub(crate) fn retire(host: &Host, id: Id) {
     };
     let Some(Coroutine { thread, anchor, .. }) = removed else { return };
     host.threads.borrow_mut().remove(&thread.addr());
+    give_up(host, anchor);
+}
+
+/// Lets go of a coroutine that has ended in the middle.
+fn give_up(host: &Host, anchor: i32) {
     with_stack(host, host.main.get(), |frame| frame.forget(anchor));
+    // It may have held all the memory there is, which the last collection has seen in use.
+    host.collected.set(0);
 }
 
 /// What a coroutine failed with, and where: its message is on top of its stack, unless there is a word about it.
@@ -405,7 +412,7 @@ fn fail(host: &Host, id: Id, thread: *mut lua_State, word: Option<&str>) {
         host.say(level, &said);
     }
     let Some(Coroutine { anchor, owner, .. }) = removed else { return };
-    with_stack(host, host.main.get(), |frame| frame.forget(anchor));
+    give_up(host, anchor);
     if let Some(owner) = owner {
         owner.ended(Ending::Failed);
     }

@@ -27,7 +27,7 @@ use sluice_net::{LogWriter, Pool, offload_to, precise_now, precise_unix_nanos};
 use crate::budget::Budget;
 use crate::entry::{Identity, SECOND};
 use crate::hashing::Hashing;
-use index::{Index, Number, locked};
+use index::{FOLDERS, Index, Number, locked};
 use place::Place;
 use purge::Purged;
 use trouble::{Trouble, Troubles};
@@ -181,6 +181,11 @@ impl Disk {
 
     /// The folder is ours; what is in it is looked at beside everything else.
     fn begin(self: &Arc<Self>, place: Arc<dyn Place>) {
+        // Before anybody writes: the first answer may come sooner than somebody has looked at all folders.
+        let mut folders = (0..FOLDERS).map(Number::folder);
+        if let Err(error) = folders.try_for_each(|folder| place.make_folder(&folder)) {
+            self.fail(&error);
+        }
         self.awaiting.store(false, Ordering::Relaxed);
         *self.place.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&place));
         let disk = Arc::downgrade(self);

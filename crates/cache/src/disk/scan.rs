@@ -14,8 +14,7 @@ pub(super) fn scan(disk: &Weak<Disk>, place: &dyn Place) {
     for number in 0..FOLDERS {
         let Some(disk) = disk.upgrade() else { return };
         let folder = Number::folder(number);
-        let listed = place.make_folder(&folder).and_then(|()| place.names(&folder));
-        match listed {
+        match place.names(&folder) {
             Ok(names) => {
                 for name in names {
                     disk.meet((&folder, &name), place);

@@ -9,6 +9,7 @@ use sluice_meter::Thoroughness;
 use sluice_net::disk::{Depot, DiskFile, Taking};
 
 use super::form::{Head, MARK};
+use super::index::{FOLDERS, Number};
 use super::place::Place;
 use super::{Disk, Draft, Tier, Watch, blocks};
 use crate::content::{Content, Part};
@@ -204,6 +205,20 @@ fn recall_as(
 
 fn content(entry: &Entry) -> Vec<u8> {
     entry.body.bytes()
+}
+
+#[test]
+fn an_answer_can_be_written_before_anybody_has_looked_at_the_folder() {
+    let bench = Bench::new("soon");
+    let Taking::Ours(depot) = Depot::take(&bench.path).unwrap() else { panic!("taken") };
+    let (error, bytes) = (Arc::clone(&bench.error), Arc::clone(&bench.bytes));
+    let place: Arc<dyn Place> = Arc::new(Faulty { depot, error, bytes });
+    // What looks at it runs elsewhere, and finds the disk gone.
+    Arc::new(Disk::new(&bench.path, 1 << 20, None)).begin(Arc::clone(&place));
+    for count in 0..FOLDERS {
+        let name = Number { own: true, run: 1, count }.to_string();
+        assert!(place.create(&name).is_ok(), "{name}");
+    }
 }
 
 #[test]

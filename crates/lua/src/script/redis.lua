@@ -133,11 +133,37 @@ local function open(self)
   return conn
 end
 
+-- What a task does that others wait for. Not what keeps the task: one that failed may hold all the memory there is.
+local weak = { __mode = "v" }
+local function duty()
+  return setmetatable({ owner = task.running() }, weak)
+end
+
+-- Whether its task has ended in the middle of it: its budget or the memory ran out.
+local function is_lost(duty)
+  return duty and not (duty.owner and task.status(duty.owner))
+end
+
+-- Nobody waits for answers or for a connection that only a task could bring which is no more.
+local function give_up_lost(self)
+  local queue, opening = self.queue, self.opening
+  if self.conn and is_lost(queue[queue.first]) then
+    drop(self, self.conn, errno.CONNABORTED)
+  end
+  if is_lost(opening) then
+    self.opening, opening.problem = false, errno.CONNABORTED
+    for _, waiter in ipairs(opening) do
+      task.wakeup(waiter)
+    end
+  end
+end
+
 -- The connection, made by the first who needs it.
 local function connection(self)
   if self.closed then
     return nil, errno.CLOSED
   end
+  give_up_lost(self)
   while not self.conn do
     local opening = self.opening
     if opening then
@@ -147,7 +173,7 @@ local function connection(self)
         return nil, opening.problem or errno.CLOSED
       end
     else
-      opening = {}
+      opening = duty()
       self.opening = opening
       local conn, problem = open(self)
       self.opening = false
@@ -180,11 +206,11 @@ local function exchange(self, parts, read)
     return nil, problem
   end
   local queue = self.queue
-  local mine = { task = nil, problem = nil }
+  local mine = duty()
   queue.last = queue.last + 1
   queue[queue.last] = mine
   if queue.last > queue.first then
-    mine.task = task.running()
+    mine.task = mine.owner
     task.wait()
     mine.task = nil
     if mine.problem then

@@ -1,5 +1,7 @@
 //! `silly.store.redis` with the real server, and with servers that break the rules.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use sluice_testkit::{Scratch, unclaimed_port};
@@ -178,4 +180,40 @@ fn servers_that_break_the_rules_harm_nobody() {
         "5 true PONG",
         "false Operation timed out (110)",
     ]);
+}
+
+/// A task that ends while it reads an answer, or while it opens the connection, leaves nobody waiting for good.
+#[test]
+fn who_waits_behind_a_task_that_ended_hears_of_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // More than the script may keep, for the first command and for the first connection of another client.
+    let bomb = ["*1000000\r\n", &"*1\r\n:1\r\n".repeat(1_000_000)].concat();
+    std::thread::spawn(move || {
+        let answers = [bomb.as_str(), "+PONG\r\n", &bomb, "+OK\r\n+PONG\r\n"];
+        for (answer, stream) in answers.into_iter().zip(listener.incoming()) {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1000]);
+            let _ = stream.write_all(answer.as_bytes());
+            // Until the client has closed it.
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    let script = "local redis = require 'silly.store.redis'
+         for _, password in ipairs {false, 'secret'} do
+            local db = redis.new{addr = env.get 'redis', auth = password}
+            local read = function() db:ping() report 'it has read all of it' end
+            local first = setmetatable({task.fork(read)}, {__mode = 'v'})
+            task.fork(function() report('second', db:ping()) end)
+            repeat time.sleep(10) until not (first[1] and task.status(first[1]))
+            report('third', db:ping())
+            db:close()
+         end";
+    let mut script = Scripted::start_with(script, |settings| {
+        settings.variables.push(("redis".to_owned(), address));
+        settings.memory = 16 << 20;
+    });
+    let aborted = "second false Software caused connection abort (103)";
+    script.expect(&[aborted, "third true PONG", aborted, "third true PONG"]);
+    assert_eq!(script.log().matches("not enough memory").count(), 2, "{}", script.log());
 }
