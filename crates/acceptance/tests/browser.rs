@@ -1,4 +1,4 @@
-//! A page in a browser: HTTP/2 over TLS, a WebSocket and an event stream, all through the gateway.
+//! Pages in a browser: HTTP/2 over TLS, a WebSocket and an event stream through the gateway; lists of files on a phone.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -134,6 +134,17 @@ impl Drop for Browser {
     }
 }
 
+/// What a page tells of itself in the end, by the target of a request.
+fn reported(origin: &Origin) -> String {
+    let report = || {
+        let targets = origin.requests().into_iter().map(|request| request.target);
+        targets.into_iter().find(|target| target.starts_with("/report?"))
+    };
+    let _ = eventually(|| report().is_some());
+    let asked: Vec<String> = origin.requests().into_iter().map(|it| it.target).collect();
+    report().unwrap_or_else(|| panic!("the page is not done: {asked:?}"))
+}
+
 #[test]
 fn a_page_with_a_web_socket_and_an_event_stream_works() {
     let gate = Gate::new();
@@ -147,13 +158,7 @@ fn a_page_with_a_web_socket_and_an_event_stream_works() {
     let sluice = Sluice::start(&text.replacen("access = \"off\"", log, 1));
     let scratch = Scratch::new();
     let browser = Browser::open(&format!("https://{}/", sluice.address("web")), &scratch);
-    let report = || {
-        let targets = origin.requests().into_iter().map(|request| request.target);
-        targets.into_iter().find(|target| target.starts_with("/report?"))
-    };
-    let _ = eventually(|| report().is_some());
-    let asked: Vec<String> = origin.requests().into_iter().map(|it| it.target).collect();
-    let report = report().unwrap_or_else(|| panic!("the page is not done: {asked:?}"));
+    let report = reported(&origin);
     for part in ["item=h2%2Bthing", "socket=over+there", "events=one%2Btwo"] {
         assert!(report.contains(part), "{part} in {report}");
     }
@@ -163,5 +168,58 @@ fn a_page_with_a_web_socket_and_an_event_stream_works() {
     for line in ["GET / HTTP/2.0", "GET /events HTTP/2.0", "GET /socket HTTP/2.0"] {
         assert!(lines.wait_after(0, line).is_some(), "{line} in {:?}", lines.so_far());
     }
+    sluice.stop();
+}
+
+/// Looks at a list as wide as a phone, sorts it by a click on the head of a column, and goes into a folder.
+const PHONE: &str = "<!doctype html><title>phone</title>
+<iframe width=360 height=640 style='border:0' src='/list/'></iframe><script>
+const frame = document.querySelector('iframe');
+const names = page => [...page.querySelectorAll('tbody a')].map(link => link.textContent[0]).join('');
+const said = {};
+const steps = [page => {
+    const root = page.documentElement;
+    const cell = page.querySelector('tbody td');
+    said.beyond = root.scrollWidth - 360;
+    said.letters = parseFloat(getComputedStyle(cell).fontSize) >= 16 ? 'large' : 'small';
+    // Two fingers' width of rows would be read, but not hit (WCAG 2.2, 2.5.8: 24 CSS pixels).
+    said.rows = cell.getBoundingClientRect().height >= 24 ? 'high' : 'low';
+    said.sizes = page.querySelector('tbody tr:last-child td:nth-child(2)').getBoundingClientRect().right <= 360;
+    said.names = names(page);
+    page.querySelector('th:nth-child(2) a').click();
+}, page => {
+    said.by_size = names(page);
+    page.querySelector('tbody a').click();
+}, page => {
+    said.inside = names(page);
+    fetch('/report?' + new URLSearchParams(said));
+}];
+frame.onload = () => steps.shift()?.(frame.contentDocument);
+</script>";
+
+#[test]
+fn a_list_of_files_is_read_and_sorted_on_a_phone() {
+    let files = Scratch::new();
+    files.write(&format!("b{}.zip", "long".repeat(50)), vec![0; 3000]);
+    files.write("c & <i>d", "short");
+    std::fs::create_dir(files.path().join("a")).unwrap();
+    files.write("a/x.txt", "inside");
+    let origin = Origin::start(|exchange: &mut Exchange| match exchange.head().target.as_str() {
+        "/" => exchange.answer(200, &["Content-Type: text/html"], PHONE),
+        _ => exchange.answer(204, &[], ""),
+    });
+    let root = files.path().display();
+    let sluice = Sluice::start(&config(&format!(
+        "[upstream.pages]\nservers = \"{}\"\n\n\
+         [[route]]\npath = \"/list/*\"\nfiles = {{ root = \"{root}\", strip_prefix = \"/list\", listing = true }}\n\n\
+         [[route]]\npath = \"/*\"\nproxy = \"pages\"\n",
+        origin.address()
+    )));
+    let scratch = Scratch::new();
+    let browser = Browser::open(&format!("http://{}/", sluice.address("web")), &scratch);
+    let report = reported(&origin);
+    let seen = "beyond=0&letters=large&rows=high&sizes=true&names=abc&by_size=acb&inside=.x";
+    assert_eq!(report, format!("/report?{seen}"));
+    drop(browser);
     sluice.stop();
 }
