@@ -281,9 +281,16 @@ fn stale_answers_bridge_refreshes_and_failures() {
 fn variants_hosts_and_spellings_are_kept_apart() {
     let origin = Origin::start(answer);
     let gateway = gateway(&origin, "query_order = \"by_name\"\n");
-    for kind in ["a", "b", "a", "b"] {
+    let table = [
+        ("a", "sluice; fwd=uri-miss; stored"),
+        ("b", "sluice; fwd=vary-miss; stored"),
+        ("a", "sluice; hit; ttl="),
+        ("b", "sluice; hit; ttl="),
+    ];
+    for (kind, expected) in table {
         let reply = ask(&gateway, "/vary", &["-H", &format!("X-Kind: {kind}")]);
         assert_eq!(reply.content, format!("kind {kind}"));
+        assert!(status(&reply).starts_with(expected), "{kind}: {}", status(&reply));
     }
     assert_eq!(
         (ask(&gateway, "/vary", &[]).content.as_str(), asked(&origin, "/vary")),

@@ -76,6 +76,35 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn variants_on_the_disk_are_told_from_nothing_at_all() {
+    let origin = Origin::start(|exchange: &mut Exchange| {
+        let kind = exchange.head().fields.first("x-kind").unwrap_or("none").to_owned();
+        exchange.answer(200, &["Cache-Control: max-age=600", "Vary: X-Kind"], kind)
+    });
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("disk");
+    let text = text(&origin, &folder, "");
+    let gateway = Sluice::start(&text);
+    assert_eq!(ask(&gateway, "/page", &["-H", "X-Kind: a"]).content, "a");
+    has(&gateway, &folder, 1);
+    gateway.stop();
+    let gateway = Sluice::start(&text);
+    has(&gateway, &folder, 1);
+    let table = [
+        ("/page", "b", "sluice; fwd=vary-miss; stored"),
+        ("/page", "a", "sluice; hit; ttl="),
+        ("/other", "a", "sluice; fwd=uri-miss; stored"),
+    ];
+    for (path, kind, expected) in table {
+        let reply = ask(&gateway, path, &["-H", &format!("X-Kind: {kind}")]);
+        assert_eq!(reply.content, kind);
+        let status = reply.value("cache-status");
+        assert!(status.starts_with(expected), "{path} {kind}: {status}");
+    }
+    gateway.stop();
+}
+
+#[test]
 fn a_restart_keeps_what_was_kept_and_purges_last() {
     let origin = Origin::start(answer);
     let scratch = Scratch::new();

@@ -11,6 +11,8 @@ pub(crate) enum Forward {
     Method,
     /// Nothing is kept for the URL, or nothing for what else the key is made of.
     Miss,
+    /// What is kept for the URL was given to requests that said something else, by the fields that `Vary` names.
+    VaryMiss,
     /// What is kept is too old.
     Stale,
     /// The request wants its origin to be asked.
@@ -20,14 +22,22 @@ pub(crate) enum Forward {
 }
 
 impl Forward {
-    const ALL: [Self; 6] =
-        [Self::Bypass, Self::Method, Self::Miss, Self::Stale, Self::Request, Self::Partial];
+    const ALL: [Self; 7] = [
+        Self::Bypass,
+        Self::Method,
+        Self::Miss,
+        Self::VaryMiss,
+        Self::Stale,
+        Self::Request,
+        Self::Partial,
+    ];
 
     const fn word(self) -> &'static str {
         match self {
             Self::Bypass => "bypass",
             Self::Method => "method",
             Self::Miss => "uri-miss",
+            Self::VaryMiss => "vary-miss",
             Self::Stale => "stale",
             Self::Request => "request",
             Self::Partial => "partial",
@@ -168,6 +178,7 @@ mod tests {
             (Told::Hit(i64::MIN), "sluice; hit; ttl=-9223372036854775808"),
             (Told::Collapsed(Forward::Miss), "sluice; fwd=uri-miss; collapsed"),
             (Told::Stored(Forward::Stale), "sluice; fwd=stale; stored"),
+            (Told::Stored(Forward::VaryMiss), "sluice; fwd=vary-miss; stored"),
             (Told::Asked(Forward::Stale, 304), "sluice; fwd=stale; fwd-status=304"),
             (Told::Forwarded(Forward::Method, None), "sluice; fwd=method"),
             (

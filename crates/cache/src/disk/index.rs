@@ -214,6 +214,14 @@ impl Index {
         Some(Arc::clone(slip))
     }
 
+    /// Whether there is anything for this, whatever requests it was given to said.
+    pub(super) fn keeps(&self, zone: &[u8], identity: &Identity) -> bool {
+        self.shard(identity.hash).is_some_and(|shard| {
+            let mut slips = shard.buckets.get(&identity.hash).into_iter().flatten();
+            slips.any(|slip| slip.identity == *identity && *slip.zone == *zone)
+        })
+    }
+
     /// What there is for exactly this variant.
     pub(super) fn same(
         &self,

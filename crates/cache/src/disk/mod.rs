@@ -409,6 +409,11 @@ impl Tier {
     pub(crate) fn find(&self, identity: &Identity, request: &Fields) -> Option<Arc<Slip>> {
         self.disk.index.find(&self.zone, identity, request)
     }
+
+    /// Whether there is anything for this, whatever requests it was given to said.
+    pub(crate) fn keeps(&self, identity: &Identity) -> bool {
+        self.disk.index.keeps(&self.zone, identity)
+    }
 }
 
 impl fmt::Display for Disk {

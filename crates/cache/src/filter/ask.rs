@@ -163,7 +163,7 @@ impl Inner {
             Some(Outcome::Whole(entry) | Outcome::Begun(entry))
                 if entry.is_young(now) && entry.is_for(&context.request.fields) =>
             {
-                let forward = reason(&seeking);
+                let forward = self.reason(&seeking);
                 let told = Told::Collapsed(forward);
                 return self.give(context, (&entry, seeking.asked), told, COALESCED);
             }
@@ -195,7 +195,7 @@ impl Inner {
         (lead, from_start): (Lead, bool),
     ) -> Verdict {
         let job = Job {
-            forward: reason(&seeking),
+            forward: self.reason(&seeking),
             lead: Some(lead),
             stale: seeking.entry,
             fields: context.request.fields.clone(),
@@ -249,7 +249,7 @@ impl Inner {
             && entry.is_young(now)
             && entry.is_for(fields)
         {
-            let told = Told::Collapsed(reason(seeking));
+            let told = Told::Collapsed(self.reason(seeking));
             let verdict = self.give(context, (&entry, seeking.asked), told, COALESCED);
             // He keeps this place until he has another one.
             drop(joined);
@@ -261,7 +261,7 @@ impl Inner {
     /// A HEAD request goes to the origin; what it hears may say that what is kept is out of date.
     fn ask_for_head(&self, context: &mut RequestContext<'_>, seeking: Seeking) -> Verdict {
         let job = Job {
-            forward: reason(&seeking),
+            forward: self.reason(&seeking),
             lead: None,
             stale: seeking.entry,
             fields: context.request.fields.clone(),
@@ -272,14 +272,17 @@ impl Inner {
         context.notes.leave(self.owner, Box::new(job));
         Verdict::Continue
     }
-}
 
-/// Why the origin is asked.
-fn reason(seeking: &Seeking) -> Forward {
-    match &seeking.entry {
-        None => Forward::Miss,
-        Some(_) if seeking.asked.has(CONTROL) => Forward::Request,
-        Some(_) => Forward::Stale,
+    /// Why the origin is asked (RFC 9211, 2.2).
+    fn reason(&self, seeking: &Seeking) -> Forward {
+        let identity = &seeking.identity;
+        let on_disk = || self.tier.as_ref().is_some_and(|tier| tier.keeps(identity));
+        match &seeking.entry {
+            Some(_) if seeking.asked.has(CONTROL) => Forward::Request,
+            Some(_) => Forward::Stale,
+            None if self.store.keeps(identity) || on_disk() => Forward::VaryMiss,
+            None => Forward::Miss,
+        }
     }
 }
 

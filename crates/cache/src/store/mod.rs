@@ -89,6 +89,11 @@ impl Store {
         self.shard(hash)?.find(hash, (url, extra), request).cloned()
     }
 
+    /// Whether anything is kept for this, whatever requests it was given to said.
+    pub(crate) fn keeps(&self, identity: &Identity) -> bool {
+        self.shard(identity.hash).is_some_and(|shard| shard.keeps(identity))
+    }
+
     /// What is to be done for a request that saw `seen` and cannot be answered from it.
     pub(crate) fn course(
         self: &Arc<Self>,

@@ -54,6 +54,12 @@ impl Shard {
         })
     }
 
+    /// Whether anything is kept for this, whatever requests it was given to said.
+    pub(super) fn keeps(&self, identity: &Identity) -> bool {
+        let bucket = self.buckets.get(&identity.hash);
+        bucket.is_some_and(|it| it.entries.iter().any(|entry| entry.identity == *identity))
+    }
+
     pub(super) fn entries(&self) -> usize {
         self.queues.entries()
     }
