@@ -1,7 +1,7 @@
 //! Which answers are made smaller.
 
 use sluice_coding::{Coding, Extent, Wish, codings_of};
-use sluice_message::{BodyLength, FieldId, ResponseHead};
+use sluice_message::{BodyLength, FieldId, Fields, ResponseHead};
 
 use super::{CompressOptions, Memo};
 use crate::altered::has_directive;
@@ -26,8 +26,10 @@ pub(super) enum Judgement {
     Small,
     /// It must not be changed.
     NoTransform,
-    /// It is a part of something.
+    /// It is a part of something that all clients get alike.
     Partial,
+    /// It is a part of something that other clients may get in a coding.
+    PartialOfVarying,
     /// It has no content.
     Empty,
 }
@@ -62,14 +64,14 @@ impl Judgement {
             Self::OtherType => 5,
             Self::Small => 6,
             Self::NoTransform => 7,
-            Self::Partial => 8,
+            Self::Partial | Self::PartialOfVarying => 8,
             Self::Empty => 9,
         }
     }
 
     /// Whether a client that accepts other codings may get something else.
     pub(super) const fn may_differ(self) -> bool {
-        matches!(self, Self::Coded(_) | Self::Unwanted | Self::Guarded)
+        matches!(self, Self::Coded(_) | Self::Unwanted | Self::Guarded | Self::PartialOfVarying)
     }
 }
 
@@ -79,14 +81,13 @@ pub(super) fn judge(options: &CompressOptions, memo: &Memo, head: &ResponseHead)
     match head.status {
         304 => return Judgement::Unchanged,
         100..=199 | 204 | 205 => return Judgement::Empty,
-        206 => return Judgement::Partial,
+        206 => return judge_part(options, memo, fields),
         _ => {}
     }
     if fields.values_of(b"content-range").next().is_some() {
-        return Judgement::Partial;
+        return judge_part(options, memo, fields);
     }
-    let codings = codings_of(fields.values_of(b"content-encoding"));
-    if codings.is_none_or(|codings| !codings.is_empty()) {
+    if is_coded(fields) {
         return Judgement::Encoded;
     }
     let media = media_type(fields);
@@ -116,6 +117,32 @@ pub(super) fn judge(options: &CompressOptions, memo: &Memo, head: &ResponseHead)
         _ if memo.guarded => Judgement::Guarded,
         Wish::Coded(coding) | Wish::CodedOnly(coding) => Judgement::Coded(coding),
     }
+}
+
+/// A part says by `Vary` what the whole would (RFC 9110, 15.3.7).
+fn judge_part(options: &CompressOptions, memo: &Memo, fields: &Fields) -> Judgement {
+    let media = media_type(fields);
+    let untouched = memo.untouched || has_directive(fields, b"no-transform");
+    if is_coded(fields) || is_call(media) || untouched {
+        return Judgement::Partial;
+    }
+    let small = whole_length(fields).is_some_and(|length| length < options.minimum);
+    let named = !small && options.types.iter().any(|range| range.holds(media));
+    // Of what type several parts are, only their content says.
+    let several = media.eq_ignore_ascii_case(b"multipart/byteranges");
+    if named || several { Judgement::PartialOfVarying } else { Judgement::Partial }
+}
+
+/// Whether the content is in a coding, or it cannot be told in which.
+fn is_coded(fields: &Fields) -> bool {
+    let codings = codings_of(fields.values_of(b"content-encoding"));
+    codings.is_none_or(|codings| !codings.is_empty())
+}
+
+/// Bytes of the whole that something is a part of, if that is stated (RFC 9110, 14.4).
+fn whole_length(fields: &Fields) -> Option<u64> {
+    let range = std::str::from_utf8(fields.values_of(b"content-range").next()?).ok()?;
+    range.rsplit_once('/')?.1.parse().ok()
 }
 
 /// Bytes of the content, if that is stated. Where no content comes, the field alone says so (RFC 9110, 8.6).

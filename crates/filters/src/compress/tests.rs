@@ -10,6 +10,7 @@ type Lines<'l> = &'l [(&'l str, &'l str)];
 
 const HTML: (&str, &str) = ("content-type", "text/html; charset=utf-8");
 const ALL: (&str, &str) = ("Accept-Encoding", "gzip, br, zstd");
+const PART: (&str, &str) = ("content-range", "bytes 0-1/2000");
 
 fn filter_with(breach: Breach) -> Compress {
     let options = CompressOptions {
@@ -82,7 +83,7 @@ fn heads_and_content_agree_about_the_coding() {
 fn answers_that_must_stay_what_they_are_do() {
     let coded = "content-encoding: br";
     let vary = "vary: Accept-Encoding";
-    let rows: [(Lines<'_>, u16, Lines<'_>, &[&str]); 24] = [
+    let rows: [(Lines<'_>, u16, Lines<'_>, &[&str]); 31] = [
         (&[ALL], 200, &[HTML], &[vary, coded]),
         (&[ALL], 404, &[HTML], &[vary, coded]),
         (&[ALL], 200, &[("content-type", "application/problem+json")], &[vary, coded]),
@@ -94,6 +95,14 @@ fn answers_that_must_stay_what_they_are_do() {
         (&[ALL, ("cache-control", "no-transform")], 200, &[HTML], &[]),
         (&[ALL], 206, &[HTML, ("content-range", "bytes 0-1/2")], &[]),
         (&[ALL], 200, &[HTML, ("content-range", "bytes 0-1/2")], &[]),
+        // Parts say what the whole would (RFC 9110, 15.3.7).
+        (&[ALL], 206, &[HTML, PART], &[vary]),
+        (&[], 206, &[HTML, ("content-range", "bytes 0-1/*")], &[vary]),
+        (&[ALL], 206, &[("content-type", "multipart/byteranges; boundary=x")], &[vary]),
+        (&[ALL], 206, &[("content-type", "image/png"), ("content-range", "bytes 0-1/2000")], &[]),
+        (&[ALL], 206, &[HTML, PART, ("content-encoding", "gzip")], &[]),
+        (&[ALL], 206, &[HTML, PART, ("cache-control", "no-transform")], &[]),
+        (&[ALL, ("cache-control", "no-transform")], 206, &[HTML, PART], &[]),
         (&[ALL], 204, &[HTML], &[]),
         (&[ALL], 200, &[HTML, ("content-length", "0")], &[]),
         (&[ALL], 200, &[HTML, ("content-length", "99")], &[]),
