@@ -11,6 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use sluice_acceptance::{eventually, metric, passing};
 use sluice_testkit::{
     After, Asked, ByteScript, Exchange, Gate, Origin, Sluice, State, ask, behaviour,
@@ -242,6 +243,38 @@ fn either_end_of_a_tunnel_can_be_gone() {
     let mut client = ByteScript::connect(&sluice.address("web"));
     client.send(SWITCHING).read_response(Asked::Get).unwrap();
     assert_ne!(client.send("die").wait_for_end(), State::Open);
+    sluice.stop();
+}
+
+#[test]
+fn what_an_end_said_before_it_took_nothing_more_arrives() {
+    let (heard, go_on) = (Gate::new(), Gate::new());
+    let (of_heard, of_go_on) = (heard.clone(), go_on.clone());
+    let origin = Origin::start(move |exchange: &mut Exchange| {
+        exchange.answer(101, &["Connection: Upgrade", "Upgrade: x"], "")?;
+        let (stream, _) = exchange.raw();
+        stream.read_exact(&mut [0; 3])?;
+        of_heard.open();
+        of_go_on.pass();
+        stream.write_all(b"last words")?;
+        exchange.then(After::Reset);
+        Ok(())
+    });
+    let sluice = Sluice::start(&passing("", origin.address(), ""));
+    let mut client = ByteScript::connect(&sluice.address("web"));
+    client.send(SWITCHING).read_response(Asked::Get).unwrap();
+    client.send("one");
+    heard.pass();
+    // All of it lies before the gateway when it looks again: bytes for somebody who takes none, and his last ones.
+    let process = Pid::from_raw(sluice.pid().try_into().unwrap()).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    let stat = format!("/proc/{}/stat", sluice.pid());
+    assert!(eventually(|| std::fs::read_to_string(&stat).unwrap().contains(") T ")));
+    go_on.open();
+    client.send("two");
+    assert!(origin.wait_for_open_connections(0));
+    kill_process(process, Signal::CONT).unwrap();
+    assert_eq!(client.read_to_end(), (b"last words".to_vec(), State::Reset));
     sluice.stop();
 }
 

@@ -1,7 +1,7 @@
 //! Content from one connection to another, no faster than it is taken.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use sluice_message::FaultKind;
@@ -134,16 +134,34 @@ async fn carry<'r>(
 ) -> Result<(), FaultKind> {
     let mut progress = Progress::new(limits.idle);
     let mut ended = [false; 2];
+    let mut broken = None;
     poll_fn(|cx| {
         let before = left.position().wrapping_add(right.position());
         for (relay, ended) in [&mut *left, &mut *right].into_iter().zip(&mut ended) {
-            if !*ended && poll_direction(relay, cx)?.is_ready() {
-                *ended = true;
-                relay.sink.end();
+            if *ended {
+                continue;
+            }
+            match poll_direction(relay, cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => {
+                    *ended = true;
+                    // What a broken end said is not to be taken for all that it had to say.
+                    if broken.is_none() {
+                        relay.sink.end();
+                    }
+                }
+                // What that end said before it took nothing more is passed on first.
+                Poll::Ready(Err(RelayFault::Sink(kind))) if broken.is_none() => {
+                    *ended = true;
+                    broken = Some(kind);
+                }
+                Poll::Ready(Err(RelayFault::Sink(kind) | RelayFault::Source(kind))) => {
+                    return Poll::Ready(Err(broken.unwrap_or(kind)));
+                }
             }
         }
         if ended == [true; 2] {
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(broken.map_or(Ok(()), Err));
         }
         if left.position().wrapping_add(right.position()) != before {
             progress.renew();
@@ -157,18 +175,12 @@ async fn carry<'r>(
 }
 
 /// Ready once the direction's end was written too.
-fn poll_direction(relay: &mut Relay<'_>, cx: &Context<'_>) -> Result<Poll<()>, FaultKind> {
-    let fault = |fault: RelayFault| match fault {
-        RelayFault::Source(kind) | RelayFault::Sink(kind) => kind,
-    };
-    match relay.poll_upload(cx) {
-        Poll::Pending => Ok(Poll::Pending),
-        Poll::Ready(result) => {
-            result.map_err(fault)?;
-            match relay.sender.poll_flush(relay.sink, cx) {
-                Poll::Pending => Ok(Poll::Pending),
-                Poll::Ready(result) => result.map(Poll::Ready),
-            }
-        }
+fn poll_direction(relay: &mut Relay<'_>, cx: &Context<'_>) -> Poll<Result<(), RelayFault>> {
+    let result = ready!(relay.poll_upload(cx));
+    // Also what came before its source broke.
+    let flushed = relay.sender.poll_flush(relay.sink, cx);
+    match result {
+        Ok(()) => flushed.map(|result| result.map(|_| ()).map_err(RelayFault::Sink)),
+        Err(fault) => Poll::Ready(Err(fault)),
     }
 }
