@@ -312,6 +312,24 @@ fn variants_hosts_and_spellings_are_kept_apart() {
 }
 
 #[test]
+fn answers_that_only_say_that_an_origin_failed_say_why_it_was_asked() {
+    let origin = Origin::start(answer);
+    let gateway = gateway(&origin, "");
+    drop(origin);
+    let table: [(&[&str], &str); 4] = [
+        (&[], "sluice; fwd=uri-miss"),
+        (&["-I"], "sluice; fwd=uri-miss"),
+        (&["-X", "POST", "-d", "x"], "sluice; fwd=method"),
+        (&["-X", "GET", "-d", "x"], "sluice; fwd=bypass"),
+    ];
+    for (options, expected) in table {
+        let reply = ask(&gateway, "/fresh", options);
+        assert_eq!((reply.status, status(&reply)), (502, expected), "{options:?}");
+    }
+    gateway.stop();
+}
+
+#[test]
 fn nobody_changes_what_others_get() {
     let origin = Origin::start(answer);
     let gateway = gateway(&origin, "");

@@ -173,7 +173,9 @@ impl Inner {
             }
             Some(Outcome::Failed(status)) => {
                 self.meter.count(worker, FAILED_TOGETHER);
-                return Verdict::refuse(status, "the origin failed for all who waited");
+                let mut reply = Reply::refusal(status, "the origin failed for all who waited");
+                let _ = tell(&mut reply.fields, Told::Collapsed(self.reason(&seeking)));
+                return Verdict::Respond(Box::new(reply));
             }
             Some(_) => seeking.waits += 1,
             None => {

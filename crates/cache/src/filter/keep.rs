@@ -55,10 +55,8 @@ impl Inner {
             let _ = tell(&mut context.response.fields, Told::Forwarded(Forward::Method, None));
             return ResponseVerdict::Continue;
         }
-        if let Some([number, ..]) = context.notes.kept(self.owner) {
-            if let Some(forward) = Forward::of_number(number) {
-                let _ = tell(&mut context.response.fields, Told::Forwarded(forward, None));
-            }
+        if let Some(forward) = self.passed_by(context) {
+            let _ = tell(&mut context.response.fields, Told::Forwarded(forward, None));
             return ResponseVerdict::Continue;
         }
         let mut notes = std::mem::take(context.notes);
@@ -68,6 +66,12 @@ impl Inner {
         };
         *context.notes = notes;
         verdict
+    }
+
+    /// Why the request was none for the cache, if it was none.
+    fn passed_by(&self, context: &ResponseContext<'_>) -> Option<Forward> {
+        let [number, ..] = context.notes.kept(self.owner)?;
+        Forward::of_number(number)
     }
 
     fn hear_for(&self, context: &mut ResponseContext<'_>, job: &mut Job) -> ResponseVerdict {
@@ -88,6 +92,11 @@ impl Inner {
 
     /// The origin failed; something stale may do (RFC 5861, 4).
     pub(super) fn hear_fault(&self, context: &mut ResponseContext<'_>) -> ResponseVerdict {
+        let method = context.notes.left::<Change>(self.owner).map(|_| Forward::Method);
+        if let Some(forward) = method.or_else(|| self.passed_by(context)) {
+            let _ = tell(&mut context.response.fields, Told::Forwarded(forward, None));
+            return ResponseVerdict::Continue;
+        }
         let mut notes = std::mem::take(context.notes);
         let verdict = match notes.left::<Job>(self.owner) {
             None => ResponseVerdict::Continue,
@@ -112,6 +121,7 @@ impl Inner {
             }
             lead => drop(lead),
         }
+        let _ = tell(&mut context.response.fields, Told::Forwarded(job.forward, None));
         ResponseVerdict::Continue
     }
 
