@@ -48,4 +48,5 @@ pub use permits::{Permit, Permits, Queued, Refused};
 pub use pid_file::PidFile;
 pub use runtime::{live_tasks, run, spawn, wake_all, yield_now};
 pub use stream::{Endpoint, Stream};
+pub use task::{Late, at_end_of_turn, for_another_task};
 pub use timer::{Deadline, Elapsed, wake_on_time};

@@ -45,7 +45,8 @@ impl Connected {
     ///
     /// A read that leaves capacity spare found the socket drained: the next one waits for the kernel
     /// to announce more instead of asking it, which saves a system call a request.
-    #[inline]
+    // In line, as `poll_write`.
+    #[inline(always)]
     pub(crate) fn poll_read(
         &self,
         cx: &Context<'_>,

@@ -1,10 +1,10 @@
 //! Tasks of one thread and the wakers that make them run again.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -19,11 +19,14 @@ type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 thread_local! {
     /// Tasks of this thread that are ready to run. Only their own thread pushes here.
     /// Without a destructor, which every access would have to ask about; emptied when the tasks go.
-    static READY: RefCell<ManuallyDrop<VecDeque<usize>>> =
-        const { RefCell::new(ManuallyDrop::new(VecDeque::new())) };
+    static READY: RefCell<ManuallyDrop<Vec<usize>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     /// Identity of the task set of this thread, to tell local wake-ups from foreign ones; 0 if it has
     /// none. A number, which is read without asking whether the thread is ending.
     static LOCAL: Cell<u64> = const { Cell::new(0) };
+    /// What is to be done before the turn ends. As with `READY`, without a destructor.
+    static LATE: RefCell<ManuallyDrop<Vec<Rc<dyn Late>>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     /// Socket operations the running task has done since it was called.
     static SPENT: Cell<u32> = const { Cell::new(0) };
 }
@@ -42,6 +45,26 @@ pub(crate) fn poll_budget(cx: &Context<'_>) -> Poll<()> {
     }
     cx.waker().wake_by_ref();
     Poll::Pending
+}
+
+/// Work that is done once for all tasks of a turn.
+pub trait Late {
+    /// Does it, outside of every task.
+    fn run(&self);
+}
+
+/// Has `work` done when every task that is ready now has run, before the kernel is asked for events again.
+pub fn at_end_of_turn(work: Rc<dyn Late>) {
+    LATE.with_borrow_mut(|late| late.push(work));
+}
+
+/// Does something for another task: its socket operations do not count as those of the running one.
+#[inline]
+pub fn for_another_task<R>(work: impl FnOnce() -> R) -> R {
+    let spent = SPENT.replace(0);
+    let done = work();
+    SPENT.set(spent);
+    done
 }
 
 /// Task sets made so far.
@@ -109,7 +132,7 @@ impl Wake for Handle {
             return;
         }
         if LOCAL.get() == self.set {
-            READY.with_borrow_mut(|ready| ready.push_back(self.index));
+            READY.with_borrow_mut(|ready| ready.push(self.index));
         } else {
             self.home.push(self.index);
         }
@@ -131,6 +154,8 @@ struct Body {
 /// All tasks of one thread.
 pub(crate) struct Tasks {
     slots: RefCell<Slab<Task>>,
+    /// Those whose turn it is; empty between turns. Two lists that change places: nothing is moved.
+    turn: RefCell<Vec<usize>>,
     home: Arc<Foreign>,
 }
 
@@ -138,7 +163,7 @@ impl Tasks {
     pub(crate) fn new() -> std::io::Result<Self> {
         let home = Arc::new(Foreign::new()?);
         LOCAL.set(home.set);
-        Ok(Self { slots: RefCell::default(), home })
+        Ok(Self { slots: RefCell::default(), turn: RefCell::default(), home })
     }
 
     pub(crate) fn foreign(&self) -> &Foreign {
@@ -154,7 +179,7 @@ impl Tasks {
             set: self.home.set,
             home: Arc::clone(&self.home),
         });
-        READY.with_borrow_mut(|ready| ready.push_back(entry.key()));
+        READY.with_borrow_mut(|ready| ready.push(entry.key()));
         let waker = Waker::from(Arc::clone(&handle));
         entry.insert(Task { body: Some(Box::new(Body { future, waker })), handle });
     }
@@ -172,12 +197,16 @@ impl Tasks {
     }
 
     /// Runs the tasks that are ready now; those woken meanwhile wait for the next turn, so that
-    /// sockets are looked at in between.
+    /// sockets are looked at in between. Last comes what was put off to the end of the turn.
     pub(crate) fn run_ready(&self) {
-        let turn = READY.with_borrow(|ready| ready.len());
-        for _ in 0..turn {
-            let Some(index) = READY.with_borrow_mut(|ready| ready.pop_front()) else { return };
+        let mut turn = self.turn.borrow_mut();
+        READY.with_borrow_mut(|ready| std::mem::swap(&mut **ready, &mut *turn));
+        for index in turn.drain(..) {
             self.run(index);
+        }
+        drop(turn);
+        while let Some(work) = LATE.with_borrow_mut(|late| late.pop()) {
+            work.run();
         }
     }
 
@@ -188,7 +217,8 @@ impl Tasks {
             drop(slots);
         }
         // The memory, too: nobody else gives it back.
-        READY.with_borrow_mut(|ready| **ready = VecDeque::new());
+        READY.with_borrow_mut(|ready| **ready = Vec::new());
+        drop(LATE.with_borrow_mut(|late| std::mem::take(&mut **late)));
     }
 
     pub(crate) fn has_ready(&self) -> bool {

@@ -203,3 +203,46 @@ fn tasks_that_end_leave_nothing_behind() {
     })
     .unwrap();
 }
+
+/// Something put off that says when it was done.
+struct PutOff(Rc<RefCell<Vec<&'static str>>>);
+
+impl Late for PutOff {
+    fn run(&self) {
+        self.0.borrow_mut().push("put off");
+    }
+}
+
+#[test]
+fn what_is_put_off_comes_after_all_tasks_of_its_turn_and_before_those_of_the_next() {
+    let seen: Rc<RefCell<Vec<&str>>> = Rc::default();
+    let log = Rc::clone(&seen);
+    run(async move {
+        let (one, other) = (Rc::clone(&log), Rc::clone(&log));
+        spawn(async move {
+            at_end_of_turn(Rc::new(PutOff(Rc::clone(&one))));
+            one.borrow_mut().push("one");
+            yield_now().await;
+            one.borrow_mut().push("one, later");
+        });
+        spawn(async move { other.borrow_mut().push("other") });
+        yield_now().await;
+        yield_now().await;
+    })
+    .unwrap();
+    assert_eq!(*seen.borrow(), ["one", "other", "put off", "one, later"]);
+}
+
+#[test]
+fn what_is_done_for_another_task_is_not_counted_as_the_running_ones() {
+    let asks =
+        |cx: &std::task::Context<'_>| (0..100).filter(|_| task::poll_budget(cx).is_ready()).count();
+    run(poll_fn(move |cx| {
+        assert_eq!(for_another_task(|| asks(cx)), 64);
+        assert_eq!(asks(cx), 64);
+        assert_eq!(for_another_task(|| asks(cx)), 64);
+        assert_eq!(asks(cx), 0);
+        std::task::Poll::Ready(())
+    }))
+    .unwrap();
+}
