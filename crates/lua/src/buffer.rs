@@ -82,9 +82,9 @@ pub(crate) struct Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Nothing,
-    /// A line, and nothing else.
+    /// What the reader waits for, and nothing else.
     Whole,
-    /// Something else, of which so many bytes are what the reader waits for, if it is enough.
+    /// More than that, or less: so many bytes are what the reader waits for, if there are enough.
     Other(Option<usize>),
 }
 
@@ -176,12 +176,12 @@ impl Input {
             if bytes.is_empty() {
                 return (result, Came::Nothing);
             }
-            if self.want.is_met_by(bytes) {
+            let found = self.want.end_in(bytes, 0);
+            if found == Some(bytes.len()) {
                 whole(bytes);
                 bytes.clear();
                 return (result, Came::Whole);
             }
-            let found = self.want.end_in(bytes, 0);
             self.start = 0;
             std::mem::swap(&mut self.bytes, bytes);
             if found.is_none() {
@@ -270,7 +270,8 @@ impl Output {
     }
 
     /// The kernel has taken so many.
-    #[inline]
+    // In line: after each answer.
+    #[inline(always)]
     pub(crate) fn consume(&mut self, length: usize) {
         self.start = (self.start + length).min(self.bytes.len());
         if self.is_empty() {

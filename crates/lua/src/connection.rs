@@ -1,7 +1,7 @@
 //! A connection of a script: what it reads lies ready here, what it writes is gathered here, and a task of its own
 //! moves both.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -13,14 +13,19 @@ use sluice_net::{Deadline, Nanos, PeerAddress, Stream, now, spawn};
 
 use crate::buffer::{Came, Input, Output};
 use crate::cause::Cause;
+use crate::frame::Housed;
 use crate::held::Held;
 use crate::host::{Ending, Host, Id, Owner};
 use crate::intake::Hold;
 use crate::settings::{Level, WriteFull};
+use crate::unsent::Sender;
 use crate::vm;
 
 /// How long the peers of connections that scripts forgot may have been gone before somebody looks for them.
 const FORSAKEN: Duration = Duration::from_secs(1);
+
+/// More than so many bytes do not wait for anything: they are worth a system call.
+const SOON: usize = 4096;
 
 /// A coroutine that waits for bytes; which ones, the input knows.
 #[derive(Clone, Copy)]
@@ -50,7 +55,15 @@ pub(crate) struct Connection {
     reader: Cell<Option<Reader>>,
     /// Those whose writes are too much at the moment.
     held: Held,
-    waker: RefCell<Option<Waker>>,
+    /// That of the task, once it has run.
+    waker: OnceCell<Waker>,
+    /// Absent when the task has ended: what scripts hold keeps no socket open.
+    stream: RefCell<Option<Rc<Stream>>>,
+    /// It is open, nobody waits until something is written, and little waits for that: there is nothing to look at but
+    /// whether somebody reads.
+    calm: Cell<bool>,
+    /// So many bytes may wait until others have been read.
+    soon: usize,
     /// The task of the connection is at work and will look at everything before it waits.
     driving: Cell<bool>,
     closed: Cell<bool>,
@@ -73,6 +86,7 @@ impl Connection {
         (stream, peer): (Stream, PeerAddress),
         hold: Option<Hold>,
     ) -> Rc<Self> {
+        let stream = Rc::new(stream);
         let connection = Rc::new(Self {
             host: Rc::clone(host),
             number: host.next_number(),
@@ -81,7 +95,10 @@ impl Connection {
             output: RefCell::default(),
             reader: Cell::default(),
             held: Held::default(),
-            waker: RefCell::default(),
+            waker: OnceCell::new(),
+            stream: RefCell::new(Some(Rc::clone(&stream))),
+            calm: Cell::new(true),
+            soon: SOON.min(host.settings.write_limit),
             driving: Cell::default(),
             closed: Cell::default(),
             broken: Cell::default(),
@@ -137,7 +154,7 @@ impl Connection {
         if self.driving.get() {
             return;
         }
-        if let Some(waker) = &*self.waker.borrow() {
+        if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
     }
@@ -148,19 +165,24 @@ impl Connection {
     pub(crate) fn write(&self, bytes: &[u8]) -> Taken {
         let waiting = self.output.borrow_mut().append(bytes);
         self.wake();
-        if waiting <= self.host.settings.write_limit { Taken::Now } else { self.overflow() }
+        if waiting <= self.soon { Taken::Now } else { self.take_more(waiting) }
     }
 
-    #[cold]
-    fn overflow(&self) -> Taken {
+    /// Has taken so much that it does not wait for anything, and perhaps too much.
+    #[inline(never)]
+    fn take_more(&self, waiting: usize) -> Taken {
+        self.calm.set(false);
         let limit = self.host.settings.write_limit;
+        if waiting <= limit {
+            return Taken::Now;
+        }
         if self.host.settings.write_full == WriteFull::Wait {
             return Taken::Later;
         }
         let line =
             format!("{self}: closed, since more than {limit} bytes wait for the peer to read");
         self.host.say(Level::Error, &line);
-        self.ended.set(Some(Cause::NO_BUFFERS));
+        self.end(Cause::NO_BUFFERS);
         self.abort();
         Taken::Never
     }
@@ -168,6 +190,7 @@ impl Connection {
     /// A coroutine waits until the peer has taken what it wrote.
     pub(crate) fn hold(&self, id: Id, thread: *mut lua_State) {
         self.held.add(id, thread);
+        self.calm.set(false);
         self.wake();
     }
 
@@ -186,7 +209,7 @@ impl Connection {
 
     /// Nothing more is read or written by the script. What was written still goes out.
     pub(crate) fn close(&self) {
-        self.closed.set(true);
+        self.shut();
         self.input.borrow_mut().release();
         if let Some(reader) = self.reader.take() {
             self.answer_later(reader, Cause::Closed);
@@ -200,6 +223,59 @@ impl Connection {
         self.broken.set(true);
         self.output.borrow_mut().release();
         self.close();
+    }
+
+    /// Nothing more is read or written by the script.
+    fn shut(&self) {
+        self.closed.set(true);
+        self.calm.set(false);
+    }
+
+    /// Nothing more comes from the peer.
+    #[cold]
+    fn end(&self, cause: Cause) {
+        self.ended.set(Some(cause));
+        self.calm.set(false);
+        // Whoever reads is to hear of it.
+        self.wake();
+    }
+
+    /// Looks whether it is [calm](Self::calm) again.
+    fn calm_down(&self) {
+        let open = !self.closed.get() && self.ended.get().is_none();
+        self.calm.set(open && self.held.is_empty() && self.output.borrow().len() <= self.soon);
+    }
+
+    /// Whether somebody waits for bytes who has the time, and nothing else is to be looked at.
+    #[inline]
+    fn rests(&self) -> bool {
+        let patient = |reader: Reader| reader.until == Nanos::MAX;
+        self.calm.get() && self.bound.get() > 0 && self.reader.get().is_some_and(patient)
+    }
+
+    /// Writes what the kernel takes.
+    #[inline(always)]
+    fn send(&self, stream: &Stream, cx: &Context<'_>) {
+        let mut output = self.output.borrow_mut();
+        while !output.is_empty() {
+            match stream.poll_write(cx, output.content()) {
+                Poll::Ready(Ok(written)) => output.consume(written),
+                Poll::Ready(Err(error)) => {
+                    output.release();
+                    self.end(Cause::of(&error));
+                }
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Has what was written go out before the turn ends.
+    #[inline(always)]
+    fn send_soon(self: &Rc<Self>) {
+        if !self.output.borrow().is_empty() {
+            let sender = Rc::clone(self);
+            self.host.unsent.add(sender);
+        }
     }
 
     /// A reader that is told by the queue, since somebody else runs.
@@ -238,14 +314,30 @@ pub(crate) enum Taken {
     Never,
 }
 
+impl Sender for Connection {
+    #[inline]
+    fn send_late(&self) {
+        if let (Some(stream), Some(waker)) = (&*self.stream.borrow(), self.waker.get()) {
+            self.send(stream, &Context::from_waker(waker));
+        }
+    }
+}
+
 /// What a script holds of a connection: when it is collected, nobody will read or write any more.
 pub(crate) struct Handle(pub(crate) Rc<Connection>);
+
+impl Housed for Handle {
+    #[inline]
+    fn host(&self) -> &Host {
+        &self.0.host
+    }
+}
 
 impl Drop for Handle {
     fn drop(&mut self) {
         let connection = &self.0;
         // No reader or writer can be left: a coroutine that waits holds its arguments.
-        connection.closed.set(true);
+        connection.shut();
         connection.wake();
     }
 }
@@ -259,7 +351,7 @@ enum Next {
 
 /// What the task of a connection owns.
 struct Driver {
-    stream: Stream,
+    stream: Rc<Stream>,
     /// Made when somebody first waits with a timeout.
     deadline: Option<Deadline>,
     /// When what is left of a closed connection is given up.
@@ -271,15 +363,14 @@ struct Driver {
 /// The task of a connection.
 async fn drive(connection: Rc<Connection>, mut driver: Driver) {
     let parting = poll_fn(|cx| {
-        if connection.waker.borrow().is_none() {
-            *connection.waker.borrow_mut() = Some(cx.waker().clone());
-        }
+        connection.waker.get_or_init(|| cx.waker().clone());
         connection.driving.set(true);
         let polled = driver.drive(&connection, cx);
         connection.driving.set(false);
         polled
     });
     let parting = parting.await;
+    connection.stream.take();
     // Whoever still sends would get a reset instead of the last answer.
     if parting == Parting::InPeace && connection.ended.get().is_none() {
         linger(&driver.stream, &Deadline::new()).await;
@@ -296,43 +387,40 @@ enum Parting {
 }
 
 impl Driver {
-    fn drive(&mut self, connection: &Connection, cx: &Context<'_>) -> Poll<Parting> {
+    // In line: once for each line of a service.
+    #[inline(always)]
+    fn drive(&mut self, connection: &Rc<Connection>, cx: &Context<'_>) -> Poll<Parting> {
         loop {
-            self.flush(connection, cx);
-            if !connection.held.is_empty() {
-                connection.let_go();
+            let reader = connection.reader.get();
+            if !(reader.is_some() && connection.calm.get())
+                && let Some(parting) = self.settle(connection, cx)
+            {
+                return parting;
             }
-            if connection.closed.get() {
-                return self.part(connection, cx);
-            }
-            let next = match connection.reader.get() {
+            let next = match reader {
                 Some(reader) => self.feed(connection, reader, cx),
                 None => self.watch(connection, cx),
             };
             if next == Next::Wait {
+                connection.send_soon();
                 return Poll::Pending;
             }
         }
     }
 
-    /// Writes what the kernel takes.
-    #[inline]
-    fn flush(&self, connection: &Connection, cx: &Context<'_>) {
-        let mut output = connection.output.borrow_mut();
-        while !output.is_empty() {
-            match self.stream.poll_write(cx, output.content()) {
-                Poll::Ready(Ok(written)) => output.consume(written),
-                Poll::Ready(Err(error)) => {
-                    output.release();
-                    connection.ended.set(Some(Cause::of(&error)));
-                }
-                Poll::Pending => return,
-            }
+    /// What comes before everything else if it cannot wait: writing, writers, the end.
+    #[inline(never)]
+    fn settle(&mut self, connection: &Connection, cx: &Context<'_>) -> Option<Poll<Parting>> {
+        connection.send(&self.stream, cx);
+        if !connection.held.is_empty() {
+            connection.let_go();
         }
+        connection.calm_down();
+        connection.closed.get().then(|| self.part(connection, cx))
     }
 
     /// Somebody waits for bytes: more than there are, by what was looked at before.
-    #[inline]
+    #[inline(always)]
     fn feed(&mut self, connection: &Connection, reader: Reader, cx: &Context<'_>) -> Next {
         let mut input = connection.input.borrow_mut();
         loop {
@@ -340,10 +428,6 @@ impl Driver {
                 drop(input);
                 disappoint(connection, reader, cause);
                 return Next::Again;
-            }
-            if self.stream.poll_readable(cx).is_pending() {
-                input.rest();
-                return self.wait(reader.until, cx);
             }
             let read = if input.is_at_rest() {
                 let host = &*connection.host;
@@ -358,8 +442,11 @@ impl Driver {
                     Came::Whole => {
                         connection.reader.set(None);
                         drop(input);
-                        vm::run(host, reader.id, 1);
-                        return Next::Again;
+                        vm::run_in_line(host, reader.id, 1);
+                        // Nearly always the same waits again, for what is not there.
+                        let waits =
+                            connection.rests() && self.stream.poll_readable(cx).is_pending();
+                        return if waits { Next::Wait } else { Next::Again };
                     }
                     Came::Other(Some(length)) => {
                         hand_over(connection, reader, input, length);
@@ -369,18 +456,20 @@ impl Driver {
                     Came::Other(None) => continue,
                     Came::Nothing => read,
                 }
-            } else {
+            } else if self.stream.poll_readable(cx).is_ready() {
                 self.stream.poll_read(cx, input.tail(connection.room.get()))
+            } else {
+                Poll::Pending
             };
             match read {
-                Poll::Ready(Ok(0)) => connection.ended.set(Some(Cause::End)),
+                Poll::Ready(Ok(0)) => connection.end(Cause::End),
                 Poll::Ready(Ok(_)) => {
                     if let Some(length) = input.find() {
                         hand_over(connection, reader, input, length);
                         return Next::Again;
                     }
                 }
-                Poll::Ready(Err(error)) => connection.ended.set(Some(Cause::of(&error))),
+                Poll::Ready(Err(error)) => connection.end(Cause::of(&error)),
                 Poll::Pending => {
                     input.rest();
                     return self.wait(reader.until, cx);
@@ -406,7 +495,7 @@ impl Driver {
             return Next::Wait;
         }
         if connection.told.get() && connection.output.borrow().is_empty() {
-            connection.closed.set(true);
+            connection.shut();
             return Next::Again;
         }
         if !self.forsaken && self.stream.poll_closed(cx).is_ready() {
@@ -456,7 +545,7 @@ fn hand_over(connection: &Connection, reader: Reader, mut input: RefMut<'_, Inpu
     vm::push_bytes(host, reader.thread, input.take(length));
     host.memory.restore(before);
     drop(input);
-    vm::run(host, reader.id, 1);
+    vm::run_in_line(host, reader.id, 1);
 }
 
 /// Resumes a reader with what went wrong.

@@ -62,11 +62,42 @@ pub(crate) use native;
 #[inline(always)]
 pub(crate) fn call(state: *mut lua_State, body: impl Fn(&Frame<'_>) -> Reply) -> c_int {
     // SAFETY: the thread runs: it lives and waits for this call; the limit is relaxed below.
-    let frame = unsafe { Frame::of(state) };
-    let host = frame.host();
+    answer(&unsafe { Frame::of(state) }, body)
+}
+
+/// An object that knows the surroundings of its state.
+pub(crate) trait Housed {
+    /// Those of the only state whose scripts can have it.
+    fn host(&self) -> &Host;
+}
+
+/// The body of a C function of objects, whose first argument is one: LuaJIT is not asked for the surroundings. Without
+/// an object an error is raised that says what is `expected`.
+#[inline(always)]
+pub(crate) fn call_of<T: Housed + 'static>(
+    state: *mut lua_State,
+    expected: &str,
+    body: impl Fn(&Frame<'_>, &T) -> Reply,
+) -> c_int {
+    // SAFETY: an argument stays where it is until the function leaves.
+    match unsafe { object::<T>(state, 1) } {
+        // SAFETY: as in `call`; scripts cannot take an object from one state to another.
+        Some(object) => answer(&unsafe { Frame::on(object.host(), state) }, |it| body(it, object)),
+        None => raise_for_lack(state, expected),
+    }
+}
+
+#[cold]
+fn raise_for_lack(state: *mut lua_State, expected: &str) -> c_int {
+    call(state, |frame| frame.raise(&format!("bad argument #1: {expected} is expected")))
+}
+
+#[inline(always)]
+fn answer(frame: &Frame<'_>, body: impl Fn(&Frame<'_>) -> Reply) -> c_int {
+    let (host, state) = (frame.host(), frame.state());
     let before = host.memory.relax();
     // A panic must not pass through frames of C.
-    let reply = match catch_unwind(AssertUnwindSafe(|| body(&frame))) {
+    let reply = match catch_unwind(AssertUnwindSafe(|| body(frame))) {
         Ok(reply) => reply,
         Err(_) => frame.raise("internal fault, see standard error"),
     };
@@ -207,16 +238,8 @@ impl<'l> Frame<'l> {
     /// The object that an argument is.
     #[inline]
     pub(crate) fn object<T: 'static>(&self, index: i32) -> Option<&T> {
-        // SAFETY: there is no light userdata, so whatever is found has a content. What is none of ours is a file of
-        // `io`: a pointer, a number and a gap, together as long as a type's name, which is something else. An object
-        // lives as long as an argument refers to it.
-        unsafe {
-            let block = ffi::lua_touserdata(self.state, index).cast::<Block>();
-            if block.is_null() || (*block).kind != TypeId::of::<T>() {
-                return None;
-            }
-            (*block).value.cast::<T>().as_ref()
-        }
+        // SAFETY: no method takes arguments away.
+        unsafe { object(self.state, index) }
     }
 
     /// Pushes nil.
@@ -469,6 +492,23 @@ impl<'l> Frame<'l> {
         self.push_truth(false);
         self.push_bytes(word);
         Reply::Values(2)
+    }
+}
+
+/// The object at this place of a stack.
+///
+/// # Safety
+/// The place is not given up as long as the object is used: what refers to it keeps it alive.
+#[inline(always)]
+unsafe fn object<'o, T: 'static>(state: *mut lua_State, index: i32) -> Option<&'o T> {
+    // SAFETY: there is no light userdata, so whatever is found has a content. What is none of ours is a file of `io`: a
+    // pointer, a number and a gap, together as long as a type's name, which is something else.
+    unsafe {
+        let block = ffi::lua_touserdata(state, index).cast::<Block>();
+        if block.is_null() || (*block).kind != TypeId::of::<T>() {
+            return None;
+        }
+        (*block).value.cast::<T>().as_ref()
     }
 }
 

@@ -19,6 +19,7 @@ use crate::patterns::Patterns;
 use crate::ports::Ports;
 use crate::settings::{Level, Settings};
 use crate::throttle::Throttled;
+use crate::unsent::Unsent;
 use crate::voice::Voice;
 
 /// A coroutine that the loop drives; the generation tells it from one that had its place before.
@@ -174,6 +175,8 @@ pub(crate) struct Host {
     pub(crate) collected: Cell<usize>,
     /// How many connections there are whose handler is over and whose peer has left.
     pub(crate) forsaken: Cell<usize>,
+    /// Connections whose peers get something before the turn ends.
+    pub(crate) unsent: Rc<Unsent>,
     /// What runs of exchanges may ask of theirs.
     pub(crate) exchange: Lease,
     /// Connections of a listener of the gateway.
@@ -222,6 +225,7 @@ impl Host {
             stack_floor: Cell::default(),
             collected: Cell::default(),
             forsaken: Cell::default(),
+            unsent: Rc::default(),
             exchange: Lease::default(),
             intake: Intake::default(),
             sources: RefCell::default(),

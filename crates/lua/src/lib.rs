@@ -46,6 +46,7 @@ mod tests;
 mod throttle;
 mod tls;
 mod udp;
+mod unsent;
 mod vm;
 mod voice;
 mod worker;

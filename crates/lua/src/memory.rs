@@ -14,6 +14,8 @@ const ALIGN: usize = 16;
 pub(crate) struct Memory {
     used: Cell<usize>,
     limit: Cell<usize>,
+    /// From so much on garbage may be in the way.
+    near: Cell<usize>,
     /// The program itself is at work on the state: it may exceed the limit, since a call of C that runs out of
     /// memory would jump over its frames. What it takes is little, and the script pays with its next block.
     relaxed: Cell<bool>,
@@ -24,6 +26,7 @@ impl Memory {
     pub(crate) fn new(limit: usize) -> Self {
         let memory = Self::default();
         memory.limit.set(limit);
+        memory.near.set(limit - limit / 4);
         memory
     }
 
@@ -35,6 +38,12 @@ impl Memory {
     /// Bytes that may be used.
     pub(crate) fn limit(&self) -> usize {
         self.limit.get()
+    }
+
+    /// Whether so much is in use that garbage may be in the way.
+    #[inline]
+    pub(crate) fn is_near_the_limit(&self) -> bool {
+        self.used.get() >= self.near.get()
     }
 
     /// From now on the limit does not count; says whether it did before.

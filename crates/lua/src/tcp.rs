@@ -9,18 +9,29 @@ use crate::address;
 use crate::cause::Cause;
 use crate::connection::{Connection, Handle, Reader, Taken, nanos};
 use crate::delimiter::Wanted;
-use crate::frame::{Frame, Kind, Reply, native};
+use crate::frame::{Frame, Kind, Reply, call_of};
 use crate::host::Host;
 use crate::intake::Hold;
 
-native!(native_read, read);
-native!(native_readline, readline);
-native!(native_write, write);
-native!(native_close, close);
-native!(native_limit, limit);
-native!(native_isalive, isalive);
-native!(native_unread, unread);
-native!(native_unsent, unsent);
+/// Makes a C function of a safe one that gets the connection its first argument is.
+macro_rules! method {
+    ($name:ident, $body:path) => {
+        pub(crate) extern "C-unwind" fn $name(
+            state: *mut ::mlua_sys::lua_State,
+        ) -> ::std::ffi::c_int {
+            call_of::<Handle>(state, "a connection", |frame, handle| $body(frame, &handle.0))
+        }
+    };
+}
+
+method!(native_read, read);
+method!(native_readline, readline);
+method!(native_write, write);
+method!(native_close, close);
+method!(native_limit, limit);
+method!(native_isalive, isalive);
+method!(native_unread, unread);
+method!(native_unsent, unsent);
 
 /// The functions of a connection, for the module and for its methods.
 pub(crate) const FUNCTIONS: [(&str, mlua_sys::lua_CFunction); 10] = [
@@ -52,20 +63,8 @@ pub(crate) fn push_connection(
     connection
 }
 
-/// The connection that is the first argument.
-#[inline]
-fn connection<'f>(frame: &'f Frame<'_>) -> Option<&'f Connection> {
-    frame.object::<Handle>(1).map(|handle| &*handle.0)
-}
-
-#[cold]
-fn no_connection(frame: &Frame<'_>) -> Reply {
-    frame.raise("bad argument #1: a connection is expected")
-}
-
 /// `read(conn, count | delimiter, timeout_ms, most)`.
-fn read(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn read(frame: &Frame<'_>, connection: &Connection) -> Reply {
     let want = match frame.kind(2) {
         Kind::Number => {
             let count = frame.integer(2).unwrap_or(0);
@@ -81,8 +80,7 @@ fn read(frame: &Frame<'_>) -> Reply {
 }
 
 /// `readline(conn, delimiter or "\n", timeout_ms)`.
-fn readline(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn readline(frame: &Frame<'_>, connection: &Connection) -> Reply {
     match frame.bytes(2) {
         Some(bytes) if !bytes.is_empty() => read_for(frame, connection, Wanted::Until(bytes)),
         None if frame.kind(2) == Kind::Nil => read_for(frame, connection, Wanted::Until(b"\n")),
@@ -156,8 +154,7 @@ pub(crate) fn milliseconds(number: f64) -> Duration {
 }
 
 /// `write(conn, string | {string...})`.
-fn write(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn write(frame: &Frame<'_>, connection: &Connection) -> Reply {
     if connection.is_closed() {
         return frame.refuse(Cause::Closed.text().as_bytes());
     }
@@ -205,8 +202,7 @@ fn write_all(frame: &Frame<'_>, connection: &Connection) -> Option<Taken> {
 }
 
 /// `close(conn)`.
-fn close(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn close(frame: &Frame<'_>, connection: &Connection) -> Reply {
     if connection.is_closed() {
         return frame.refuse(Cause::Closed.text().as_bytes());
     }
@@ -215,11 +211,10 @@ fn close(frame: &Frame<'_>) -> Reply {
     Reply::Values(1)
 }
 
-native!(native_abort, abort);
+method!(native_abort, abort);
 
 /// `abort(conn)`: closed at once, and so that the peer sees that something is missing.
-fn abort(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn abort(_: &Frame<'_>, connection: &Connection) -> Reply {
     if !connection.is_closed() {
         connection.abort();
     }
@@ -227,8 +222,7 @@ fn abort(frame: &Frame<'_>) -> Reply {
 }
 
 /// `limit(conn, bytes | nil)`.
-fn limit(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn limit(frame: &Frame<'_>, connection: &Connection) -> Reply {
     let most = match frame.kind(2) {
         Kind::Nil => usize::MAX,
         _ => match frame.integer(2).and_then(|most| usize::try_from(most).ok()) {
@@ -244,8 +238,7 @@ fn limit(frame: &Frame<'_>) -> Reply {
 }
 
 /// `isalive(conn)`.
-fn isalive(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn isalive(frame: &Frame<'_>, connection: &Connection) -> Reply {
     frame.push_truth(!connection.is_closed() && connection.ended().is_none());
     Reply::Values(1)
 }
@@ -256,32 +249,28 @@ fn count(frame: &Frame<'_>, bytes: usize) -> Reply {
 }
 
 /// `unreadbytes(conn)`.
-fn unread(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn unread(frame: &Frame<'_>, connection: &Connection) -> Reply {
     count(frame, connection.input.borrow().len())
 }
 
 /// `unsentbytes(conn)`.
-fn unsent(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn unsent(frame: &Frame<'_>, connection: &Connection) -> Reply {
     count(frame, connection.output.borrow().len())
 }
 
-native!(native_about, about);
+method!(native_about, about);
 
 /// `about(conn)`: its number and the address of its peer.
-fn about(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn about(frame: &Frame<'_>, connection: &Connection) -> Reply {
     frame.push_count(connection.number);
     frame.push_bytes(address::show(connection.peer).as_bytes());
     Reply::Values(2)
 }
 
-native!(native_show, show);
+method!(native_show, show);
 
 /// `tostring(conn)`.
-fn show(frame: &Frame<'_>) -> Reply {
-    let Some(connection) = connection(frame) else { return no_connection(frame) };
+fn show(frame: &Frame<'_>, connection: &Connection) -> Reply {
     frame.push_bytes(connection.to_string().as_bytes());
     Reply::Values(1)
 }

@@ -214,6 +214,12 @@ pub(crate) fn create(host: &Host, owner: Option<Rc<dyn Owner>>) -> (Id, *mut lua
 
 /// Runs a coroutine until it waits or ends, with so many values from its stack, and then those whom it made ready.
 pub(crate) fn run(host: &Host, id: Id, values: i32) {
+    run_in_line(host, id, values);
+}
+
+/// The same, for the one place that every line of a service goes through.
+#[inline(always)]
+pub(crate) fn run_in_line(host: &Host, id: Id, values: i32) {
     resume(host, id, values);
     run_ready(host);
 }
@@ -238,6 +244,7 @@ fn run_so_many(host: &Host, turn: usize) {
     }
 }
 
+#[inline(always)]
 fn resume(host: &Host, id: Id, values: i32) {
     let thread = {
         let mut coroutines = host.coroutines.borrow_mut();
@@ -446,16 +453,9 @@ fn traceback(frame: &Frame<'_>, said: &str) -> String {
 /// LuaJIT does not collect when an allocation fails: garbage must not count as use for long.
 #[inline]
 pub(crate) fn collect_if_near_the_limit(host: &Host) {
-    if is_near_the_limit(host) {
+    if host.memory.is_near_the_limit() {
         collect_soon(host);
     }
-}
-
-/// Whether so much memory is in use that garbage may be in the way.
-#[inline]
-pub(crate) fn is_near_the_limit(host: &Host) -> bool {
-    let (used, limit) = (host.memory.used(), host.memory.limit());
-    used >= limit - limit / 4
 }
 
 #[cold]

@@ -150,7 +150,7 @@ impl Station {
             && vm::is_empty(thread)
             && !host.exposed.get()
             && host.ready.borrow().is_empty()
-            && !vm::is_near_the_limit(host)
+            && !host.memory.is_near_the_limit()
     }
 
     #[inline(never)]

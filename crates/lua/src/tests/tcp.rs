@@ -395,3 +395,79 @@ fn a_reader_says_how_much_it_lets_wait() {
     peer.send("\n");
     script.expect(&["101"]);
 }
+
+#[test]
+fn what_was_written_goes_out_before_the_script_ends() {
+    let mut script = Scripted::start(
+        "serve(function(c) c:readline() c:write('bye\\n') require('silly').exit(3) end)",
+    );
+    let mut peer = script.connect();
+    peer.send("end\n");
+    peer.expect("bye\n");
+    assert_eq!(script.end(), Ok(3));
+}
+
+#[test]
+fn answers_of_many_who_ask_at_once_come_complete_and_in_order() {
+    // Some are short and wait for others to be read; some are long and do not.
+    let mut script = Scripted::start(
+        "serve(function(c)
+            while true do
+                local n = c:readline()
+                if not n then return end
+                c:write(('x'):rep(tonumber(n)) .. '\\n')
+            end
+        end)",
+    );
+    let address = script.line();
+    let mut peers: Vec<_> = (0..50).map(|_| Peer::new(&address)).collect();
+    for round in 0..20 {
+        for (index, peer) in peers.iter_mut().enumerate() {
+            let lengths = [index, index * 100 + round, index];
+            peer.send(&lengths.map(|length| format!("{length}\n")).concat());
+        }
+        for (index, peer) in peers.iter_mut().enumerate() {
+            let lengths = [index, index * 100 + round, index];
+            peer.expect(&lengths.map(|length| format!("{}\n", "x".repeat(length))).concat());
+        }
+    }
+}
+
+#[test]
+fn what_was_written_does_not_wait_for_what_its_task_does_next() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            while true do
+                local line = c:readline()
+                if not line then return end
+                c:write('got ' .. line)
+                if line == 'sleep\\n' then require('silly.time').sleep(3600000) end
+                if line == 'end\\n' then break end
+            end
+            c:write('bye\\n')
+        end)",
+    );
+    let address = script.line();
+    for lines in ["one\nsleep\n", "end\n", "sleep\n"] {
+        let mut peer = Peer::new(&address);
+        peer.send(lines);
+        peer.expect(&lines.lines().map(|line| format!("got {line}\n")).collect::<String>());
+    }
+}
+
+#[test]
+fn a_peer_that_says_nothing_more_and_reads_late_gets_everything() {
+    let mut script = Scripted::start(
+        "serve(function(c)
+            local n = tonumber(c:readline())
+            for _ = 1, n do c:write(('x'):rep(100)) end
+            report((c:readline()))
+            c:write('end\\n')
+        end)",
+    );
+    let mut peer = script.connect();
+    peer.send("120000\n");
+    peer.finish_sending();
+    script.expect(&["nil"]);
+    peer.expect(&("x".repeat(12_000_000) + "end\n"));
+}
