@@ -244,12 +244,13 @@ fn listeners_that_changed_come_and_go() {
 fn signals_meanwhile_have_their_effect_once() {
     let slow = b"#!/bin/sh\nread line < go\nexec \"$PROGRAM\" \"$@\"\n";
     let mut sluice = Sluice::start_by(&config(ROUTE), |scratch| {
-        let copy = scratch.path().join("sluice");
+        let [copy, next] = ["sluice", "next"].map(|name| scratch.path().join(name));
         std::fs::copy(binary(), &copy).unwrap();
+        std::fs::copy(binary(), &next).unwrap();
         let made = Command::new("mkfifo").arg(scratch.path().join("go")).status().unwrap();
         assert!(made.success());
         let mut program = Command::new(copy);
-        program.stdin(Stdio::null()).env("PROGRAM", binary());
+        program.stdin(Stdio::null()).env("PROGRAM", next);
         program
     });
     install(sluice.scratch(), slow, 0o755);
@@ -268,11 +269,22 @@ fn signals_meanwhile_have_their_effect_once() {
     sluice.wait_for_line("reloaded sluice.toml (generation 2, asked for)");
     assert_eq!(sluice.wait_for_exit(), Some(0));
 
-    // Told to stop, it takes the one that was to take over along.
-    sluice.signal(Signal::Upgrade);
+    // Told to stop, it takes the one that was to take over along, which is slow again.
+    let scratch = sluice.scratch().path();
+    std::fs::rename(scratch.join("sluice"), scratch.join("next")).unwrap();
     let mark = sluice.words().mark();
-    assert!(sluice.words().wait_after(mark.saturating_sub(1), "upgrading: process").is_some());
+    sluice.signal(Signal::Upgrade);
+    let line = sluice.words().wait_after(mark, "upgrading: process ").unwrap();
+    let next = line.split(' ').find_map(|word| word.parse::<u32>().ok()).unwrap();
+    // A program that is just being loaded has no arguments yet.
+    assert!(eventually(|| runs(next)));
     sluice.stop();
+    assert!(eventually(|| !runs(next)), "process {next} is left");
+}
+
+/// Whether there is such a process; what has ended and is not waited for has no arguments any more.
+fn runs(pid: u32) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| !arguments.is_empty())
 }
 
 /// Starts the program as a service manager does: with a socket as descriptor 3.
