@@ -18,7 +18,10 @@ SUITES := gate tls http2 gateway-go silly pingap infini
 ACCEPTANCE := $(patsubst crates/acceptance/tests/%.rs,--test %,$(wildcard crates/acceptance/tests/*.rs))
 
 # --workspace throughout: one set of features, so that no dependency is built twice.
-.PHONY: help run test audit bench release xtask
+# How long `make soak` goes on, in seconds.
+SOAK ?= 3600
+
+.PHONY: help run test audit soak bench release xtask
 
 help:
 	@echo "make run     build the release binary and start it on examples/quickstart.toml"
@@ -26,6 +29,8 @@ help:
 	@echo "make bench   measure Sluice beside nginx and HAProxy, write bench/RESULTS.md; then run the suites"
 	@echo "             of bench/suites with short runs (FULL=1: the published ones), reports in $(TARGET)/bench"
 	@echo "make audit   have testssl.sh look at TLS as it is by default (minutes), write bench/reports/audit.txt"
+	@echo "make soak    mixed traffic, reloads and restarts for an hour (SOAK=seconds): memory, descriptors and"
+	@echo "             threads must not grow; writes bench/reports/soak.md and the samples beside it"
 	@echo "cargo xtask  tasks of the repository: tidy, generate, bench, gate"
 
 run: release
@@ -50,6 +55,10 @@ test:
 audit: release
 	@$(STEP) "tools" .ci/tools testssl:testssl.sh openssl:openssl
 	@$(STEP) "testssl.sh" .ci/audit $(abspath $(SLUICE)) $(abspath bench/reports/audit.txt)
+
+soak: release
+	SLUICE_BIN=$(abspath $(SLUICE)) SOAK=$(SOAK) SOAK_REPORT=$(abspath bench/reports/soak.md) \
+		$(CARGO) test --locked --workspace --test soak -- --nocapture
 
 # Every suite is run even if one before it failed.
 bench: release xtask
