@@ -165,7 +165,7 @@ tls = {{ certificates = [{{ cert = "{folder}/web.pem", key = "{folder}/web.key" 
 [upstream.api]
 servers = ["{one}", "{two}"]
 health = {{ path = "/healthz", interval = "100ms" }}
-retry = {{ attempts = 2, on = ["connect", "reset", "timeout", "503"], buffer = "64KiB" }}
+retry = {{ attempts = 3, on = ["connect", "reset", "timeout", "503"], buffer = "64KiB" }}
 
 [upstream.shadow]
 servers = ["{shadow}"]

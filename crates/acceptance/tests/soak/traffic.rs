@@ -319,9 +319,10 @@ fn encrypted(target: &Target, _: &mut Kept, number: u64) -> Outcome {
     let words = ["bench", "-c", "2", "-t", "1", "--rate", "20/s", "-n", "40", "--insecure"];
     let job = Job::start(&[&words, more, &[&url]].concat(), std::path::Path::new("/"));
     let finished = job.finish(Duration::from_secs(60));
-    if finished.code == Some(0) && finished.stdout.contains("Errors      none") {
-        return Ok(());
+    // Two of forty may be failures of servers that are being restarted, as with the other clients.
+    let errors = finished.stdout.lines().find_map(|line| line.strip_prefix("Errors"));
+    match errors.unwrap_or(&finished.stderr).trim() {
+        "none" | "unexpected status: 1" | "unexpected status: 2" => Ok(()),
+        errors => Err(Failure::Failed(errors.to_owned())),
     }
-    let errors = finished.stdout.lines().find(|line| line.starts_with("Errors"));
-    Err(Failure::Failed(errors.unwrap_or(&finished.stderr).to_owned()))
 }
