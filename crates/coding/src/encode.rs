@@ -1,16 +1,16 @@
 //! Content made smaller.
 
+mod brotli;
+mod tables;
+
 use std::fmt;
 
-use brotli::enc::StandardAlloc;
-use brotli::enc::backward_references::{BrotliEncoderMode, BrotliEncoderParams};
-use brotli::enc::encode::{
-    BrotliEncoderDestroyInstance, BrotliEncoderOperation, BrotliEncoderStateStruct,
-};
+use ::brotli::enc::encode::BrotliEncoderOperation;
 use flate2::{Compress, Compression, FlushCompress, Status};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
+use self::brotli::Brotli;
 use crate::Coding;
 
 /// How much content there is, as far as is known when it begins: what an encoder remembers of it, and so its
@@ -165,65 +165,6 @@ fn deflate(
         if taken == 0 && !full && status == Status::BufError {
             return Err(Unencodable);
         }
-    }
-}
-
-/// An encoder of brotli, whose memory is given back.
-struct Brotli(BrotliEncoderStateStruct<StandardAlloc>);
-
-impl Brotli {
-    fn new(level: u32, extent: Extent) -> Self {
-        let mut state = BrotliEncoderStateStruct::new(StandardAlloc::default());
-        state.params = BrotliEncoderParams {
-            quality: i32::try_from(level).unwrap_or(5),
-            lgwin: i32::try_from(extent.window(10, 22)).unwrap_or(19),
-            size_hint: match extent {
-                Extent::Known(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
-                _ => 0,
-            },
-            mode: BrotliEncoderMode::BROTLI_MODE_GENERIC,
-            ..BrotliEncoderParams::default()
-        };
-        Self(state)
-    }
-
-    fn advance(
-        &mut self,
-        piece: &[u8],
-        operation: BrotliEncoderOperation,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Unencodable> {
-        let (mut left, mut taken) = (piece.len(), 0);
-        loop {
-            let done = self.0.compress_stream(
-                operation,
-                &mut left,
-                piece,
-                &mut taken,
-                &mut 0,
-                &mut [],
-                &mut 0,
-                &mut None,
-                &mut |_, _, _, _| (),
-            );
-            if !done {
-                return Err(Unencodable);
-            }
-            // Zero asks for all there is, and becomes how much that is.
-            let mut all = 0;
-            let storage = self.0.take_output(&mut all);
-            out.extend_from_slice(storage.get(..all).unwrap_or(storage));
-            let finishing = operation == BrotliEncoderOperation::BROTLI_OPERATION_FINISH;
-            if left == 0 && !self.0.has_more_output() && (!finishing || self.0.is_finished()) {
-                return Ok(());
-            }
-        }
-    }
-}
-
-impl Drop for Brotli {
-    fn drop(&mut self) {
-        BrotliEncoderDestroyInstance(&mut self.0);
     }
 }
 
