@@ -38,8 +38,7 @@ fn transform(frame: &Frame<'_>, work: impl FnOnce(&[u8]) -> Outcome) -> Reply {
 
 /// What is left of the memory of the state: little bytes can become very many.
 fn room(frame: &Frame<'_>) -> usize {
-    let memory = &frame.host().memory;
-    memory.limit().saturating_sub(memory.used())
+    frame.host().memory.room()
 }
 
 fn too_large(room: usize) -> String {

@@ -189,6 +189,16 @@ impl<'l> Frame<'l> {
         }
     }
 
+    /// The word of a script for what an argument is.
+    pub(crate) fn kind_name(&self, index: i32) -> String {
+        // SAFETY: an index beyond the top is allowed here; names are constants.
+        let name = unsafe {
+            let kind = ffi::lua_type(self.state, index);
+            std::ffi::CStr::from_ptr(ffi::lua_typename(self.state, kind))
+        };
+        name.to_string_lossy().into_owned()
+    }
+
     /// A string, or a number in the spelling of a script.
     #[inline]
     pub(crate) fn bytes(&self, index: i32) -> Option<&[u8]> {

@@ -30,6 +30,7 @@ mod json;
 mod known;
 mod lease;
 mod listen;
+mod matcher;
 mod memory;
 mod modules;
 mod patterns;
@@ -39,6 +40,7 @@ mod regex;
 mod service;
 mod settings;
 mod store;
+mod strings;
 mod task;
 mod tcp;
 #[cfg(test)]

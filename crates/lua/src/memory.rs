@@ -40,6 +40,11 @@ impl Memory {
         self.limit.get()
     }
 
+    /// Bytes that are left of it.
+    pub(crate) fn room(&self) -> usize {
+        self.limit.get().saturating_sub(self.used.get())
+    }
+
     /// Whether so much is in use that garbage may be in the way.
     #[inline]
     pub(crate) fn is_near_the_limit(&self) -> bool {

@@ -5,12 +5,16 @@ use mlua_sys::lua_CFunction;
 use crate::frame::{Frame, collect, native_guard};
 use crate::host::Host;
 use crate::{
-    basic, cipher, compress, digest, dns, http, http2, json, listen, pkey, regex, task, tcp, tls,
-    udp, vm,
+    basic, cipher, compress, digest, dns, http, http2, json, listen, pkey, regex, strings, task,
+    tcp, tls, udp, vm,
 };
 
 /// What a state is made ready with.
 const PRELUDE: &str = include_str!("script/prelude.lua");
+
+/// Functions of the language that the program has instead of LuaJIT.
+const LANGUAGE: [(&str, &str); 2] =
+    [("strings", include_str!("script/strings.lua")), ("sort", include_str!("script/sort.lua"))];
 
 /// Modules, by the name that `require` gets.
 const MODULES: &[(&str, &str)] = &[
@@ -120,6 +124,7 @@ const FURTHER: &[&[(&str, lua_CFunction)]] = &[
     &http::FUNCTIONS,
     &http2::FUNCTIONS,
     &regex::FUNCTIONS,
+    &strings::FUNCTIONS,
 ];
 
 /// Makes a new state ready for a script.
@@ -132,6 +137,10 @@ pub(crate) fn install(host: &Host) -> Result<(), String> {
         push_functions(frame, FUNCTIONS);
         for more in FURTHER {
             add_functions(frame, more);
+        }
+        for (name, text) in LANGUAGE {
+            frame.push_chunk(text.as_bytes(), &format!("={name}"))?;
+            frame.set_field(name.as_bytes());
         }
         push_functions(frame, &tcp::FUNCTIONS);
         frame.set_field(b"connection");

@@ -141,7 +141,7 @@ fn wait_for(frame: &Frame<'_>, connection: &Connection, wanted: Wanted<'_>) -> R
 pub(crate) fn no_task(frame: &Frame<'_>) -> Reply {
     match frame.host().running(frame.state()) {
         Some(_) => frame
-            .raise("attempt to wait within a function that is called by gsub, sort or the like"),
+            .raise("attempt to wait within a function that is called by format, load or the like"),
         None => frame.raise(
             "attempt to wait outside a task: use task.fork instead of coroutine.create or wrap",
         ),

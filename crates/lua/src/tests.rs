@@ -12,6 +12,7 @@ mod http2_client;
 mod metrics;
 mod modules;
 mod names;
+mod patterns;
 mod redis;
 mod scripted;
 mod tcp;

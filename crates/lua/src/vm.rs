@@ -13,7 +13,7 @@ use mlua_sys as ffi;
 use mlua_sys::lua_State;
 use sluice_net::interrupt::{Limit, Rung};
 
-use crate::frame::{Frame, collect};
+use crate::frame::{Frame, Reply, collect};
 use crate::host::{Coroutine, Ending, Host, Id, Idle, Owner, Status};
 use crate::memory::allocate;
 use crate::settings::Level;
@@ -505,13 +505,29 @@ unsafe fn ring(main: *mut ()) {
     }
 }
 
+/// What a run fails with that takes too long.
+const OVERRUN: &CStr = c"it ran for too long without waiting for anything (budget)";
+
+/// Whether the run that is under way has not used up its budget. Work that may take long asks now and then: the hook
+/// ends scripts, not functions of the program.
+#[inline]
+pub(crate) fn may_go_on(host: &Host) -> bool {
+    host.limit.get().is_none_or(|limit| limit.seen() == Rung::No)
+}
+
+/// Leaves with the error of a run that has taken too long.
+#[cold]
+pub(crate) fn raise_overrun(frame: &Frame<'_>) -> Reply {
+    frame.host().overrun.set(true);
+    frame.raise(&OVERRUN.to_string_lossy())
+}
+
 /// The hook: an error at every instruction, so that nothing a script catches it with goes on either.
 unsafe extern "C-unwind" fn stop(state: *mut lua_State, _: *mut ffi::lua_Debug) {
-    const WORD: &CStr = c"it ran for too long without waiting for anything (budget)";
     // SAFETY: leaves a frame that owns nothing; the limit of memory counts, which is an error just as well.
     unsafe {
         Frame::of(state).host().overrun.set(true);
-        ffi::luaL_error(state, WORD.as_ptr());
+        ffi::luaL_error(state, OVERRUN.as_ptr());
     }
 }
 

@@ -131,6 +131,13 @@ impl Limit {
         self.busy.work.store(work.wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// Whether the alarm has rung during the piece of work that is under way, for work that looks for itself.
+    #[must_use]
+    #[inline]
+    pub fn seen(&self) -> Rung {
+        if self.busy.rung.load(Ordering::Relaxed) { Rung::Yes } else { Rung::No }
+    }
+
     /// It has ended; whether the alarm has rung meanwhile.
     #[must_use]
     #[inline]
