@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_its_session_alone() {
-        let sealer = Sealer::new(&[Secret::new("a secret of some length")], "csrf").unwrap();
+        let sealer = Sealer::new(&[Secret::new("a secret of some length")], "csrf", &[]).unwrap();
         let form = CookieForm {
             path: "/".to_owned(),
             domain: None,

@@ -20,6 +20,8 @@ const MIN_SECRET: usize = 16;
 /// old one out when everything sealed by it has died.
 pub struct Sealer {
     keys: Vec<LessSafeKey>,
+    /// What the keys are bound to, framed; part of the associated data.
+    binding: Vec<u8>,
 }
 
 /// Why there is no sealer.
@@ -47,26 +49,34 @@ impl fmt::Display for SealerFlaw {
 }
 
 impl Sealer {
-    /// With keys from these secrets. Sealers for different purposes do not open each other's texts.
+    /// With keys from these secrets. Sealers for different purposes do not open each other's texts, and
+    /// neither do those with different bindings: what the text is for, such as an issuer and a client.
     ///
     /// # Errors
     /// [`SealerFlaw`] if there is no secret or a short one.
-    pub fn new(secrets: &[Secret], purpose: &str) -> Result<Self, SealerFlaw> {
+    pub fn new(secrets: &[Secret], purpose: &str, bindings: &[&str]) -> Result<Self, SealerFlaw> {
         if secrets.is_empty() {
             return Err(SealerFlaw::None);
         }
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"sluice sealed text 1");
+        // Each part has its length in front, so that no two lists of parts read the same.
+        let binding: Vec<u8> = bindings.iter().flat_map(|part| framed(part.as_bytes())).collect();
         let key = |(index, secret): (usize, &Secret)| {
             if secret.expose().len() < MIN_SECRET {
                 return Err(SealerFlaw::Short(index + 1));
             }
-            let info = [purpose.as_bytes()];
+            let info = [purpose.as_bytes(), &*binding];
             let material = salt.extract(secret.expose());
             let material = material.expand(&info, &AES_256_GCM).map_err(|_| SealerFlaw::Refused)?;
             Ok(LessSafeKey::new(UnboundKey::from(material)))
         };
         let keys = secrets.iter().enumerate().map(key).collect::<Result<_, _>>()?;
-        Ok(Self { keys })
+        Ok(Self { keys, binding })
+    }
+
+    /// What is authenticated beside the text: what it is for, and the name it is sealed under.
+    fn associated_data(&self, name: &str) -> Aad<Vec<u8>> {
+        Aad::from([&*self.binding, name.as_bytes()].concat())
     }
 
     /// Seals `plain` under a name (that of its cookie: it cannot be passed off as another), until
@@ -79,7 +89,7 @@ impl Sealer {
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
         let mut body = [&until.to_be_bytes(), plain].concat();
-        let aad = Aad::from(name.as_bytes());
+        let aad = self.associated_data(name);
         key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut body).ok()?;
         Some(BASE64_URL_SAFE_NO_PAD.encode([&nonce[..], &body].concat()))
     }
@@ -92,7 +102,7 @@ impl Sealer {
         let (which, plain) = self.keys.iter().enumerate().find_map(|(which, key)| {
             let mut body = body.to_vec();
             let nonce = Nonce::assume_unique_for_key(*nonce);
-            let aad = Aad::from(name.as_bytes());
+            let aad = self.associated_data(name);
             let plain = key.open_in_place(nonce, aad, &mut body).ok()?;
             Some((which, plain.to_vec()))
         })?;
@@ -101,6 +111,12 @@ impl Sealer {
         let key = if which == 0 { SealedBy::Current } else { SealedBy::Former };
         (now < until).then(|| Opened { plain: plain.to_vec(), until, key })
     }
+}
+
+/// A part of a list with its length in front.
+fn framed(part: &[u8]) -> Vec<u8> {
+    let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
+    [&length.to_be_bytes()[..], part].concat()
 }
 
 /// What was sealed.
@@ -143,7 +159,21 @@ mod tests {
 
     fn sealer(secrets: &[&str], purpose: &str) -> Sealer {
         let secrets: Vec<Secret> = secrets.iter().map(|secret| Secret::new(*secret)).collect();
-        Sealer::new(&secrets, purpose).unwrap()
+        Sealer::new(&secrets, purpose, &[]).unwrap()
+    }
+
+    #[test]
+    fn what_was_sealed_for_one_is_nothing_to_another() {
+        let bound = |parts: &[&str]| Sealer::new(&[Secret::new(OLD)], "session", parts).unwrap();
+        let rows: [&[&str]; 6] =
+            [&[], &["a", "bc"], &["ab", "c"], &["abc"], &["bc", "a"], &["a", "bc", ""]];
+        for sealing in rows {
+            let sealed = bound(sealing).seal("sid", b"eva", 100).unwrap();
+            for opening in rows {
+                let opened = bound(opening).open("sid", sealed.as_bytes(), 1);
+                assert_eq!(opened.is_some(), opening == sealing, "{sealing:?} by {opening:?}");
+            }
+        }
     }
 
     const OLD: &str = "an old secret of some length";
@@ -197,9 +227,9 @@ mod tests {
 
     #[test]
     fn secrets_have_a_length_and_do_not_show() {
-        let short = Sealer::new(&[Secret::new(OLD), Secret::new("short")], "x").unwrap_err();
+        let short = Sealer::new(&[Secret::new(OLD), Secret::new("short")], "x", &[]).unwrap_err();
         assert_eq!(short, SealerFlaw::Short(2));
-        assert_eq!(Sealer::new(&[], "x").unwrap_err(), SealerFlaw::None);
+        assert_eq!(Sealer::new(&[], "x", &[]).unwrap_err(), SealerFlaw::None);
         let sealer = sealer(&[OLD], "x");
         let opened = sealer.open("a", sealer.seal("a", b"eva", 9).unwrap().as_bytes(), 1);
         assert_eq!(

@@ -1,5 +1,6 @@
 //! What every step of signing in works with.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,13 +11,13 @@ use sluice_filter::{Reply, RequestContext, Verdict};
 use sluice_message::{Method, RequestHead};
 use sluice_meter::FilterMeter;
 
+use super::jar::CookieJar;
 use super::provider::{Provider, ProviderOptions};
 use super::renewals::Renewals;
-use super::session::{self, Session};
-use super::text::{form, with_query};
+use super::session::{self, ID_TOKEN, Session};
 use super::tokens::{Client, ClientAuth};
 use crate::identity::{only_value, too_large};
-use crate::jwt::{Claims, Expiry, Rules};
+use crate::jwt::{Claims, Expiry, Requirement, Rules};
 use crate::per_thread::PerThread;
 use crate::{CookieForm, Readers, Recent, SameSite, Sealer, Secret};
 
@@ -69,7 +70,10 @@ pub(super) struct Core {
     pub(super) provider: Arc<Provider>,
     pub(super) rules: Rules,
     pub(super) sealer: Sealer,
-    pub(super) form: CookieForm,
+    /// Where sessions are.
+    pub(super) jar: CookieJar,
+    /// Where the ID token is, for the sign-out alone: no other request carries it.
+    pub(super) id_jar: CookieJar,
     pub(super) renewals: Renewals,
     opened: PerThread<Recent<Arc<Session>>>,
     /// The note that holds lines for the answer.
@@ -81,6 +85,10 @@ pub(super) struct Core {
 const REMEMBERED: usize = 512;
 const MAX_REMEMBERED: usize = 8192;
 
+/// Cookies that a session takes at most, and an ID token: more would not fit into a URL, either.
+const SESSION_PIECES: usize = 8;
+const ID_TOKEN_PIECES: usize = 2;
+
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -89,6 +97,7 @@ pub(super) enum Outcome {
     Sent,
     SignedIn,
     SignedOut,
+    LogoutPage,
     Unauthenticated,
     Refused,
     Unavailable,
@@ -109,23 +118,30 @@ impl Core {
             audiences: vec![options.client_id.clone()],
             leeway: std::time::Duration::from_secs(30),
             expiry: Expiry::Required,
-            required: Vec::new(),
+            // A renewed session has to be of the same one (OpenID Connect Core 1.0, 2 and 12.2).
+            required: vec![Requirement { claim: "sub".into(), any_of: Vec::new() }],
         };
-        let form = CookieForm {
-            path: "/".to_owned(),
-            domain: None,
-            // The provider sends users back from another site.
-            same_site: SameSite::Lax,
-            readers: Readers::Servers,
+        let jar = |name: String, path: &str, pieces| CookieJar {
+            name,
+            form: CookieForm {
+                path: path.to_owned(),
+                domain: None,
+                // The provider sends users back from another site.
+                same_site: SameSite::Lax,
+                readers: Readers::Servers,
+            },
+            pieces,
         };
+        let id_name = format!("{}{ID_TOKEN}", options.cookie);
         let lines = Arc::from(format!("oidc.{}", options.cookie));
         Self {
             provider: Arc::new(Provider::new(options.provider.clone())),
-            options,
             client,
             rules,
             sealer,
-            form,
+            jar: jar(options.cookie.clone(), "/", SESSION_PIECES),
+            id_jar: jar(id_name, &options.logout_path, ID_TOKEN_PIECES),
+            options,
             renewals: Renewals::default(),
             opened: PerThread::new(),
             lines,
@@ -143,6 +159,7 @@ impl Core {
             Outcome::Unauthenticated => 5,
             Outcome::Refused => 6,
             Outcome::Unavailable => 7,
+            Outcome::LogoutPage => 8,
         };
         self.meter.count(context.gateway.worker(), place);
     }
@@ -169,54 +186,72 @@ impl Core {
         if let Some(known) = known.flatten() {
             return Some(known);
         }
-        let session = Arc::new(session::open(&self.sealer, &self.options.cookie, text, now)?);
+        let opened = self.sealer.open(&self.jar.name, text, now)?;
+        let session = Session::from_bytes(&opened.plain)?;
+        // A claim that the options name since then was not looked for: the user signs in again, and nobody
+        // is let through as somebody without it.
+        if !self.wanted().all(|claim| session.claims.contains_key(claim)) {
+            return None;
+        }
+        let session = Arc::new(session);
         self.opened.with(memory, |recent| recent.put(text, session.end, Arc::clone(&session)));
         Some(session)
     }
 
+    /// The claims that a session has to know of.
+    fn wanted(&self) -> impl Iterator<Item = &str> {
+        let named = self.options.fields.iter().map(|(_, claim)| claim.as_str());
+        named.chain([self.options.user_claim.as_str()])
+    }
+
     /// The client is signed in.
     pub(super) fn accept(&self, context: &mut RequestContext<'_>, session: &Session) -> Verdict {
-        context.notes.set_user(session.user.as_bytes());
+        let user = session.claim(&self.options.user_claim).unwrap_or_default();
+        context.notes.set_user(user.as_bytes());
         // Nobody behind us has any use for our cookies.
         let ours = |name: &[u8]| session::is_ours(name, &self.options.cookie);
         if crate::cookie::hide(context.request, ours).is_err() {
             return too_large();
         }
         let fields = &mut context.request.fields;
-        let told = session.fields.iter().filter_map(|(place, value)| {
-            self.options.fields.get(*place).map(|(name, _)| (&**name, value.clone()))
-        });
-        let token =
-            session.access_token.as_ref().filter(|_| self.options.forwarding == Forwarding::Token);
-        let token = token.map(|token| (FIELD, format!("Bearer {token}")));
-        for (name, value) in told.chain(token) {
-            if fields.push(name, value.as_bytes()).is_err() {
+        for (name, claim) in &self.options.fields {
+            if let Some(value) = session.claim(claim)
+                && fields.push(name, value.as_bytes()).is_err()
+            {
                 return too_large();
             }
+        }
+        if self.options.forwarding == Forwarding::Token
+            && let Some(token) = &session.access_token
+            && fields.push(FIELD, format!("Bearer {token}").as_bytes()).is_err()
+        {
+            return too_large();
         }
         Verdict::Continue
     }
 
-    /// Has the answer keep a session, which was renewed.
-    pub(super) fn keep_with_answer(&self, context: &mut RequestContext<'_>, session: &Session) {
-        let now = context.gateway.unix_ms() / 1000;
-        let how = (self.options.cookie.as_str(), &self.form, self.scheme(context));
-        if let Some(lines) = session::keep(session, how, (&self.sealer, now)) {
-            context.notes.set(&self.lines, lines.join("\n").as_bytes());
+    /// The `Set-Cookie` lines that store a session and, if there is a new one, its ID token; `None` if the session
+    /// is too large.
+    pub(super) fn store(
+        &self,
+        context: &RequestContext<'_>,
+        (session, id_token): (&Session, Option<&str>),
+    ) -> Option<Vec<String>> {
+        let scheme = self.scheme(context);
+        let age = session.end.saturating_sub(context.gateway.unix_ms() / 1000);
+        let sealed = self.sealer.seal(&self.jar.name, &session.to_bytes(), session.end)?;
+        let mut lines = self.jar.store(&sealed, scheme, age)?;
+        if let Some(token) = id_token {
+            let sealed = self.sealer.seal(&self.id_jar.name, token.as_bytes(), session.end)?;
+            // Without it the provider asks the user who signs out whether he means it.
+            lines.extend(self.id_jar.store(&sealed, scheme, age).unwrap_or_default());
         }
+        Some(lines)
     }
 
-    /// What a user says that a verified token says of him.
-    pub(super) fn session(&self, claims: &Claims, now: u64) -> Session {
-        let fields = self.options.fields.iter().enumerate();
-        Session {
-            user: claims.text(&self.options.user_claim).unwrap_or_default(),
-            fields: fields
-                .filter_map(|(place, (_, claim))| Some((place, claims.text(claim)?)))
-                .collect(),
-            end: now.saturating_add(self.options.life),
-            ..Session::default()
-        }
+    /// What the claims of a verified ID token say of a user: those that are wanted, by their names.
+    pub(super) fn claims(&self, claims: &Claims) -> BTreeMap<String, Option<String>> {
+        self.wanted().map(|name| (name.to_owned(), claims.text(name))).collect()
     }
 
     pub(super) fn scheme<'c>(&'c self, context: &'c RequestContext<'_>) -> &'c str {
@@ -236,31 +271,11 @@ impl Core {
             }
         }
     }
-
-    pub(super) fn sign_out(&self, context: &RequestContext<'_>) -> Verdict {
-        self.count(context, Outcome::SignedOut);
-        let how = (self.options.cookie.as_str(), &self.form, self.scheme(context));
-        let lines = session::forget(context.request, how);
-        let known = self.provider.last().and_then(|endpoints| endpoints.end_session.clone());
-        let known = known.or_else(|| self.options.provider.end_session.clone());
-        let target = match known {
-            None => self.options.after_logout.clone(),
-            Some(url) => {
-                let back = self.own_url(context, &self.options.after_logout);
-                let pairs = [
-                    ("client_id", self.options.client_id.as_str()),
-                    ("post_logout_redirect_uri", back.as_str()),
-                ];
-                with_query(&url, &form(&pairs))
-            }
-        };
-        redirect(&target, &lines)
-    }
 }
 
 /// An answer that sends a browser elsewhere, and is not kept by anybody.
-pub(super) fn redirect(target: &str, cookies: &[String]) -> Verdict {
-    let mut reply = Reply::new(302);
+pub(super) fn redirect(status: u16, target: &str, cookies: &[String]) -> Verdict {
+    let mut reply = Reply::new(status);
     let mut lines = vec![("location", target), ("cache-control", "no-store")];
     lines.extend(cookies.iter().map(|line| ("set-cookie", line.as_str())));
     for (name, value) in lines {

@@ -6,7 +6,7 @@ use sluice_filter::{Filter, Phases, RequestContext, ResponseContext, ResponseVer
 use sluice_meter::FilterMeter;
 
 use super::core::{Core, FIELD, Forwarding, OidcOptions, Outcome};
-use super::{flow, session};
+use super::{flow, logout, renewal};
 use crate::Sealer;
 use crate::identity::strip;
 
@@ -25,6 +25,7 @@ impl Oidc {
         "unauthenticated",
         "refused",
         "unavailable",
+        "logout_page",
     ];
 
     /// With these options; `sealer` seals cookies.
@@ -52,17 +53,16 @@ impl Filter for Oidc {
             return flow::come_back(core, context);
         }
         if path == core.options.logout_path.as_bytes() {
-            return core.sign_out(context);
+            return logout::sign_out(core, context);
         }
         let now = context.gateway.unix_ms() / 1000;
-        let kept = session::kept(context.request, &core.options.cookie);
-        let found = kept.and_then(|text| core.open(&text, now));
+        let found = core.jar.read(context.request).and_then(|text| core.open(&text, now));
         match found {
             Some(session) if session.renew == 0 || now < session.renew => {
                 core.count(context, Outcome::Passed);
                 core.accept(context, &session)
             }
-            Some(session) => flow::renew(core, context, session),
+            Some(session) => renewal::renew(core, context, session),
             None => flow::begin_or_refuse(core, context),
         }
     }

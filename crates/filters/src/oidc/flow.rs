@@ -5,23 +5,22 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde_json::Value;
 use sluice_filter::{Level, RequestContext, Resume, Verdict};
 use sluice_message::pair::{cookie_pairs, cookies, decoded, query_pairs};
 use sluice_message::{FieldId, RequestHead};
 
 use super::core::{Core, Forwarding, Outcome, opens_page, redirect, unguessable};
 use super::provider::Endpoints;
-use super::renewals::Turn;
-use super::session::{self, LOGIN, Login, Session};
+use super::session::{LOGIN, Login, Session};
 use super::text::{form, is_local, with_query};
 use super::tokens::{NoTokens, Tokens};
-use crate::flight::Pilot;
 use crate::identity::challenge;
 use crate::jwt::remote::Hurry;
 use crate::jwt::{Claims, Refusal};
 
 /// What goes on with what was waited for.
-type Then<T> = Box<dyn FnOnce(&mut RequestContext<'_>, T) -> Verdict>;
+pub(super) type Then<T> = Box<dyn FnOnce(&mut RequestContext<'_>, T) -> Verdict>;
 
 /// How long a sign-in may take, in seconds.
 const SIGN_IN: u64 = 600;
@@ -29,22 +28,33 @@ const SIGN_IN: u64 = 600;
 const BEGUN: usize = 4;
 /// Where a user wanted to go is remembered up to this length, in bytes.
 const TARGET: usize = 2048;
-/// A session whose provider cannot be asked goes on for so long before it is asked again, in seconds.
-const PATIENCE: u64 = 30;
-
-fn now(context: &RequestContext<'_>) -> u64 {
+pub(super) fn now(context: &RequestContext<'_>) -> u64 {
     context.gateway.unix_ms() / 1000
 }
 
 /// Goes on with what is known of the provider, asking it first if need be.
-fn with_endpoints(
+pub(super) fn with_endpoints(
     core: &Arc<Core>,
     context: &mut RequestContext<'_>,
     then: Then<Arc<Endpoints>>,
 ) -> Verdict {
+    let owned = Arc::clone(core);
+    let then: Then<Option<Arc<Endpoints>>> = Box::new(move |context, endpoints| match endpoints {
+        Some(endpoints) => then(context, endpoints),
+        None => owned.unavailable(context),
+    });
+    with_last_endpoints(core, context, then)
+}
+
+/// The same for what goes on without the provider, too.
+pub(super) fn with_last_endpoints(
+    core: &Arc<Core>,
+    context: &mut RequestContext<'_>,
+    then: Then<Option<Arc<Endpoints>>>,
+) -> Verdict {
     let now = now(context);
     if let Some(endpoints) = core.provider.known(now) {
-        return then(context, endpoints);
+        return then(context, Some(endpoints));
     }
     let asking = core.provider.discover(context.gateway, now);
     let core = Arc::clone(core);
@@ -55,17 +65,14 @@ fn with_endpoints(
                 let issuer = &core.options.provider.issuer;
                 context.gateway.log(Level::Warn, format_args!("cannot ask {issuer}: {why}"));
             }
-            match core.provider.last() {
-                Some(endpoints) => then(context, endpoints),
-                None => core.unavailable(context),
-            }
+            then(context, core.provider.last())
         });
         resume
     }))
 }
 
 /// Asks for tokens.
-fn with_tokens(
+pub(super) fn with_tokens(
     core: &Arc<Core>,
     context: &mut RequestContext<'_>,
     (endpoints, form): (&Endpoints, &str),
@@ -81,7 +88,7 @@ fn with_tokens(
 }
 
 /// Verifies an ID token, fetching keys first if need be.
-fn with_claims(
+pub(super) fn with_claims(
     core: &Arc<Core>,
     context: &mut RequestContext<'_>,
     (endpoints, token): (Arc<Endpoints>, String),
@@ -162,9 +169,9 @@ fn begin(
     ]);
     let scheme = core.scheme(context);
     let mut lines = forget_begun(core, context.request, scheme);
-    lines.push(core.form.set(&name, &sealed, scheme, Some(SIGN_IN)));
+    lines.push(core.jar.form.set(&name, &sealed, scheme, Some(SIGN_IN)));
     core.count(context, Outcome::Sent);
-    redirect(&with_query(&endpoints.authorization, &query), &lines)
+    redirect(302, &with_query(&endpoints.authorization, &query), &lines)
 }
 
 /// The name of the cookie of a sign-in that has begun; `None` if the state is none of ours.
@@ -188,7 +195,7 @@ fn forget_begun(core: &Core, request: &RequestHead, scheme: &str) -> Vec<String>
     if names.len() < BEGUN {
         return Vec::new();
     }
-    names.iter().map(|name| core.form.set(name, "", scheme, Some(0))).collect()
+    names.iter().map(|name| core.jar.form.set(name, "", scheme, Some(0))).collect()
 }
 
 /// The one parameter of this name.
@@ -215,6 +222,11 @@ pub(super) fn come_back(core: &Arc<Core>, context: &mut RequestContext<'_>) -> V
     let Some(login) = login else {
         return core.refuse(context, 400, "sign-in was not begun here, or too long ago");
     };
+    // RFC 9207, 2.4: a code of another provider is not to be shown to this one.
+    let issuer = parameter(context.request, "iss");
+    if issuer.is_some_and(|issuer| issuer != core.options.provider.issuer) {
+        return core.refuse(context, 403, "sign-in came from another provider");
+    }
     let Some(code) = parameter(context.request, "code") else {
         let error = parameter(context.request, "error").unwrap_or_default();
         let error: String = error.chars().filter(char::is_ascii_graphic).take(64).collect();
@@ -265,15 +277,16 @@ fn take_tokens(
         return core.unavailable(context);
     };
     let owned = Arc::clone(core);
+    tokens.id = Some(id.clone());
     let then: Then<Result<Claims, Refusal>> =
-        Box::new(move |context, claims| finish(&owned, context, (&login, &name), (tokens, claims)));
+        Box::new(move |context, claims| finish(&owned, context, (login, &name), (tokens, claims)));
     with_claims(core, context, (endpoints, id), then)
 }
 
 fn finish(
     core: &Core,
     context: &mut RequestContext<'_>,
-    (login, name): (&Login, &str),
+    (login, name): (Login, &str),
     (tokens, claims): (Tokens, Result<Claims, Refusal>),
 ) -> Verdict {
     let claims = match claims {
@@ -288,112 +301,51 @@ fn finish(
         }
     };
     let now = now(context);
-    let session = with_access(core, core.session(&claims, now), tokens, now);
-    let scheme = core.scheme(context);
-    let how = (core.options.cookie.as_str(), &core.form, scheme);
-    let Some(mut lines) = session::keep(&session, how, (&core.sealer, now)) else {
+    let session = Session {
+        subject: claims.text("sub").unwrap_or_default(),
+        nonce: login.nonce,
+        claims: core.claims(&claims),
+        end: now.saturating_add(core.options.life),
+        ..Session::default()
+    };
+    let session = with_access(core, session, &tokens, now);
+    let Some(mut lines) = core.store(context, (&session, tokens.id.as_deref())) else {
         context.gateway.log(Level::Error, format_args!("a session is too large for cookies"));
         return core.refuse(context, 500, "session too large");
     };
-    lines.push(core.form.set(name, "", scheme, Some(0)));
+    lines.push(core.jar.form.set(name, "", core.scheme(context), Some(0)));
     core.count(context, Outcome::SignedIn);
-    redirect(&login.target, &lines)
+    redirect(302, &login.target, &lines)
 }
 
-/// OpenID Connect Core 1.0, 3.1.3.7: the nonce is that of this sign-in, and if there are several audiences, the
-/// token was made for us.
+/// OpenID Connect Core 1.0, 3.1.3.7: the nonce is that of this sign-in, and the token was made for us.
 fn is_meant(core: &Core, claims: &Claims, nonce: &str) -> bool {
+    nonce_of(claims) == Some(nonce) && is_for_client(core, claims)
+}
+
+pub(super) fn nonce_of(claims: &Claims) -> Option<&str> {
+    claims.as_object().get("nonce").and_then(Value::as_str)
+}
+
+/// If there are several audiences, the token was made for us.
+pub(super) fn is_for_client(core: &Core, claims: &Claims) -> bool {
     let object = claims.as_object();
-    let text = |name: &str| object.get(name).and_then(serde_json::Value::as_str);
-    let several =
-        object.get("aud").and_then(serde_json::Value::as_array).is_some_and(|all| all.len() > 1);
-    let party = text("azp");
-    let ours = party == Some(core.options.client_id.as_str()) || (party.is_none() && !several);
-    text("nonce") == Some(nonce) && ours
+    let several = object.get("aud").and_then(Value::as_array).is_some_and(|all| all.len() > 1);
+    match object.get("azp") {
+        Some(party) => party.as_str() == Some(core.options.client_id.as_str()),
+        None => !several,
+    }
 }
 
 /// A session with what the provider gave for it.
-fn with_access(core: &Core, mut session: Session, tokens: Tokens, now: u64) -> Session {
-    session.access_token = tokens.access.filter(|_| core.options.forwarding == Forwarding::Token);
-    session.refresh_token = tokens.refresh.or(session.refresh_token);
+pub(super) fn with_access(core: &Core, mut session: Session, tokens: &Tokens, now: u64) -> Session {
+    let access = tokens.access.clone();
+    session.access_token = access.filter(|_| core.options.forwarding == Forwarding::Token);
+    session.refresh_token = tokens.refresh.clone().or(session.refresh_token);
     session.renew = match (&session.refresh_token, tokens.life) {
         // A little before the access token ends, so that it does not end on its way.
         (Some(_), Some(life)) => now.saturating_add(life.saturating_sub(10).max(1)),
         _ => 0,
     };
     session
-}
-
-/// Has the provider renew a session.
-pub(super) fn renew(
-    core: &Arc<Core>,
-    context: &mut RequestContext<'_>,
-    session: Arc<Session>,
-) -> Verdict {
-    let Some(token) = session.refresh_token.clone() else {
-        core.count(context, Outcome::Passed);
-        return core.accept(context, &session);
-    };
-    match core.renewals.begin(&token, now(context)) {
-        Turn::Known(Some(renewed)) => go_on(core, context, &renewed),
-        Turn::Known(None) => begin_or_refuse(core, context),
-        Turn::Wait(flight) => {
-            let core = Arc::clone(core);
-            let landing = flight.landing();
-            Verdict::Wait(Box::pin(async move {
-                landing.await;
-                let resume: Resume = Box::new(move |context| renew(&core, context, session));
-                resume
-            }))
-        }
-        Turn::Ask(pilot) => {
-            let form = form(&[("grant_type", "refresh_token"), ("refresh_token", &token)]);
-            let owned = Arc::clone(core);
-            with_endpoints(
-                core,
-                context,
-                Box::new(move |context, endpoints| {
-                    let core = Arc::clone(&owned);
-                    let then: Then<Result<Tokens, NoTokens>> = Box::new(move |context, tokens| {
-                        learn(&core, context, (&session, pilot), tokens)
-                    });
-                    with_tokens(&owned, context, (&endpoints, &form), then)
-                }),
-            )
-        }
-    }
-}
-
-fn learn(
-    core: &Arc<Core>,
-    context: &mut RequestContext<'_>,
-    (session, pilot): (&Session, Pilot),
-    tokens: Result<Tokens, NoTokens>,
-) -> Verdict {
-    let now = now(context);
-    let before = session.refresh_token.as_deref().unwrap_or_default();
-    let renewed = match tokens {
-        Ok(tokens) => Some(with_access(core, session.clone(), tokens, now)),
-        Err(NoTokens::Refused(why)) => {
-            context.gateway.log(Level::Info, format_args!("a session was not renewed: {why}"));
-            None
-        }
-        // The user is who he was; it is the provider that fails.
-        Err(NoTokens::Failed(why)) => {
-            context.gateway.log(Level::Warn, format_args!("a session was not renewed: {why}"));
-            Some(Session { renew: now.saturating_add(PATIENCE), ..session.clone() })
-        }
-    };
-    core.renewals.end(before, renewed.clone());
-    drop(pilot);
-    match renewed {
-        Some(renewed) => go_on(core, context, &renewed),
-        None => begin_or_refuse(core, context),
-    }
-}
-
-fn go_on(core: &Core, context: &mut RequestContext<'_>, session: &Session) -> Verdict {
-    core.count(context, Outcome::Renewed);
-    core.keep_with_answer(context, session);
-    core.accept(context, session)
 }

@@ -6,7 +6,10 @@
 mod core;
 mod filter;
 mod flow;
+mod jar;
+mod logout;
 mod provider;
+mod renewal;
 mod renewals;
 mod session;
 mod text;

@@ -38,6 +38,8 @@ pub struct ProviderOptions {
     pub token: Option<Endpoint>,
     /// Where its keys are, unless it says so itself.
     pub jwks: Option<Endpoint>,
+    /// Where tokens are revoked, unless it says so itself.
+    pub revocation: Option<Endpoint>,
     /// How long each question may take.
     pub timeout: Duration,
 }
@@ -50,11 +52,13 @@ const REFRESH: u64 = 3600;
 const PAUSE: u64 = 10;
 
 /// Where the provider is asked what, once that is known.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Endpoints {
     pub(super) authorization: String,
     pub(super) end_session: Option<String>,
     pub(super) token: Endpoint,
+    /// `None` if the provider has none, and why it is not asked if it is elsewhere.
+    pub(super) revocation: Option<Result<Endpoint, String>>,
     pub(super) keys: Arc<Remote>,
 }
 
@@ -153,15 +157,7 @@ impl Provider {
                 known.endpoints = match known.endpoints.take() {
                     Some(before) if before.keys.is_from(&endpoints.keys) => {
                         let keys = Arc::clone(&before.keys);
-                        let Endpoints { authorization, end_session, token, .. } = &*endpoints;
-                        let (authorization, end_session) =
-                            (authorization.clone(), end_session.clone());
-                        Some(Arc::new(Endpoints {
-                            authorization,
-                            end_session,
-                            token: token.clone(),
-                            keys,
-                        }))
+                        Some(Arc::new(Endpoints { keys, ..(*endpoints).clone() }))
                     }
                     _ => Some(endpoints),
                 };
@@ -191,15 +187,19 @@ impl Provider {
         let authorization =
             options.authorization.clone().or_else(|| said("authorization_endpoint"));
         let authorization = authorization.filter(|url| is_url(url));
+        let here = |url: &str, name: &str, key: &str| {
+            self.same_server(url)
+                .ok_or_else(|| format!("its {name} is on another server: write it down as `{key}`"))
+        };
         let place = |given: &Option<Endpoint>, name: &str, key: &str| match given {
             Some(endpoint) => Ok(endpoint.clone()),
             None => {
                 let url = said(name).ok_or_else(|| format!("its description has no {name}"))?;
-                self.same_server(&url).ok_or_else(|| {
-                    format!("its {name} is on another server: write it down as `{key}`")
-                })
+                here(&url, name, key)
             }
         };
+        let described = said("revocation_endpoint");
+        let described = described.map(|url| here(&url, "revocation_endpoint", "revocation_url"));
         let jwks = place(&options.jwks, "jwks_uri", "jwks_url")?;
         Ok(Endpoints {
             authorization: authorization
@@ -210,6 +210,7 @@ impl Provider {
                 .or_else(|| said("end_session_endpoint"))
                 .filter(|url| is_url(url)),
             token: place(&options.token, "token_endpoint", "token_url")?,
+            revocation: options.revocation.clone().map(Ok).or(described),
             keys: Arc::new(Remote::new(RemoteKeys {
                 cluster: jwks.cluster,
                 target: jwks.target.into_bytes(),
@@ -268,6 +269,7 @@ mod tests {
             end_session: None,
             token: None,
             jwks: None,
+            revocation: None,
             timeout: Duration::from_secs(1),
         })
     }
@@ -283,7 +285,13 @@ mod tests {
         let found = described(good).unwrap();
         assert_eq!(found.authorization, "https://login.example/a");
         assert_eq!((found.token.cluster, found.token.target.as_str()), (3, "/token"));
-        assert_eq!(found.end_session, None);
+        assert_eq!((&found.end_session, &found.revocation), (&None, &None));
+        let with = |url: &str| {
+            let more = format!("\"revocation_endpoint\":\"{url}\",\"issuer\"");
+            described(&good.replace("\"issuer\"", &more)).unwrap().revocation
+        };
+        assert_eq!(with("https://id.example/r").unwrap().unwrap().target, "/r");
+        assert!(with("https://evil.example/r").unwrap().unwrap_err().contains("`revocation_url`"));
         let table = [
             ("", "no JSON object"),
             ("[]", "no JSON object"),

@@ -85,7 +85,7 @@ mod tests {
         let Turn::Ask(pilot) = renewals.begin("t", 100) else { panic!("the first one asks") };
         assert!(matches!(renewals.begin("t", 100), Turn::Wait(_)));
         assert!(matches!(renewals.begin("u", 100), Turn::Ask(_)));
-        let session = Session { user: "eva".to_owned(), ..Session::default() };
+        let session = Session { subject: "eva".to_owned(), ..Session::default() };
         renewals.end("t", Some(session.clone()));
         drop(pilot);
         assert!(matches!(renewals.begin("t", 159), Turn::Known(Some(found)) if found == session));

@@ -1,23 +1,19 @@
-//! What a browser keeps for us, sealed: who is signed in, and a sign-in that has begun.
+//! What a browser stores for us, sealed: who is signed in, and a sign-in that has begun.
 
-use serde_json::{Map, Value, json};
-use sluice_message::RequestHead;
-use sluice_message::pair::cookies;
+use std::collections::BTreeMap;
 
-use crate::{CookieForm, Opened, Sealer};
-
-/// A cookie holds no more than this: browsers stop at 4096 bytes, name and attributes included.
-const PIECE: usize = 3600;
-/// A session has no more pieces.
-const PIECES: usize = 8;
+use serde_json::{Value, json};
 
 /// Who is signed in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Session {
-    /// The user.
-    pub(super) user: String,
-    /// What origins are told, by the place of the field in the options.
-    pub(super) fields: Vec<(usize, String)>,
+    /// The subject: who it is to the issuer, whatever else changes.
+    pub(super) subject: String,
+    /// The nonce of the sign-in.
+    pub(super) nonce: String,
+    /// Values of claims by the names of the claims; `None` for a claim that the ID token did not have.
+    /// Names, not places in the options: those move when the options change.
+    pub(super) claims: BTreeMap<String, Option<String>>,
     /// For origins, if they get one.
     pub(super) access_token: Option<String>,
     /// To go on without the user.
@@ -30,30 +26,35 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let fields: Map<String, Value> =
-            self.fields.iter().map(|(place, value)| (place.to_string(), json!(value))).collect();
-        let Self { user, access_token, refresh_token, renew, end, .. } = self;
+        let Self { subject, nonce, claims, access_token, refresh_token, renew, end } = self;
         let all = json!({
-            "u": user, "f": fields, "a": access_token, "r": refresh_token, "n": renew, "e": end,
+            "s": subject, "o": nonce, "c": claims, "a": access_token, "r": refresh_token,
+            "n": renew, "e": end,
         });
         all.to_string().into_bytes()
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut all: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
-        let mut text = |name: &str| match all.remove(name) {
-            Some(Value::String(text)) => Some(text),
-            _ => None,
-        };
-        let (user, access_token, refresh_token) = (text("u")?, text("a"), text("r"));
-        let fields = all.get("f")?.as_object()?;
-        let fields = fields
-            .iter()
-            .map(|(place, value)| Some((place.parse().ok()?, value.as_str()?.to_owned())))
-            .collect::<Option<_>>()?;
+        let all: Value = serde_json::from_slice(bytes).ok()?;
+        let text = |name: &str| all.get(name).and_then(Value::as_str).map(str::to_owned);
         let number = |name: &str| all.get(name).and_then(Value::as_u64);
-        let (renew, end) = (number("n")?, number("e")?);
-        Some(Self { user, fields, access_token, refresh_token, renew, end })
+        let claims = all.get("c")?.as_object()?.iter();
+        let claims =
+            claims.map(|(name, value)| (name.clone(), value.as_str().map(str::to_owned))).collect();
+        Some(Self {
+            subject: text("s")?,
+            nonce: text("o")?,
+            claims,
+            access_token: text("a"),
+            refresh_token: text("r"),
+            renew: number("n")?,
+            end: number("e")?,
+        })
+    }
+
+    /// The value of a claim.
+    pub(super) fn claim(&self, name: &str) -> Option<&str> {
+        self.claims.get(name)?.as_deref()
     }
 }
 
@@ -82,117 +83,39 @@ impl Login {
     }
 }
 
-/// The name of a piece of a session's cookie.
-fn piece_name(name: &str, piece: usize) -> String {
-    if piece == 0 { name.to_owned() } else { format!("{name}.{piece}") }
-}
-
-/// The text of a session's cookie, put together.
-pub(super) fn kept(request: &RequestHead, name: &str) -> Option<Vec<u8>> {
-    let mut whole = Vec::new();
-    for piece in 0..PIECES {
-        let name = piece_name(name, piece);
-        let Some(part) = cookies(request, name.as_bytes()).next() else { break };
-        whole.extend_from_slice(part);
-    }
-    (!whole.is_empty()).then_some(whole)
-}
-
-/// Whether a cookie of this name is one of ours.
+/// Whether a cookie of this name is one of ours, of a filter whose cookie is `name`.
 pub(super) fn is_ours(have: &[u8], name: &str) -> bool {
     let Some(rest) = have.strip_prefix(name.as_bytes()) else { return false };
+    let rest = rest.strip_prefix(ID_TOKEN.as_bytes()).unwrap_or(rest);
     matches!(rest.first(), None | Some(b'.')) || rest.starts_with(LOGIN.as_bytes())
 }
 
 /// What the name of a begun sign-in's cookie goes on with.
 pub(super) const LOGIN: &str = "-login-";
 
-/// The lines that have a browser keep a session; `None` if it is too large.
-pub(super) fn keep(
-    session: &Session,
-    (name, form, scheme): (&str, &CookieForm, &str),
-    (sealer, now): (&Sealer, u64),
-) -> Option<Vec<String>> {
-    let sealed = sealer.seal(name, &session.to_bytes(), session.end)?;
-    let mut lines = Vec::new();
-    for piece in sealed.as_bytes().chunks(PIECE) {
-        let text = std::str::from_utf8(piece).ok()?;
-        let age = session.end.saturating_sub(now);
-        lines.push(form.set(&piece_name(name, lines.len()), text, scheme, Some(age)));
-    }
-    if lines.len() > PIECES {
-        return None;
-    }
-    // A piece of a larger one that was there before would be taken for a part of this one.
-    if lines.len() < PIECES {
-        lines.push(form.set(&piece_name(name, lines.len()), "", scheme, Some(0)));
-    }
-    Some(lines)
-}
-
-/// The lines that have a browser forget it.
-pub(super) fn forget(
-    request: &RequestHead,
-    (name, form, scheme): (&str, &CookieForm, &str),
-) -> Vec<String> {
-    (0..PIECES)
-        .map(|piece| piece_name(name, piece))
-        .filter(|piece| cookies(request, piece.as_bytes()).next().is_some())
-        .map(|piece| form.set(&piece, "", scheme, Some(0)))
-        .collect()
-}
-
-/// What a cookie's text holds.
-pub(super) fn open(sealer: &Sealer, name: &str, text: &[u8], now: u64) -> Option<Session> {
-    let Opened { plain, .. } = sealer.open(name, text, now)?;
-    Session::from_bytes(&plain)
-}
+/// What the name of the cookie goes on with that has the ID token.
+pub(super) const ID_TOKEN: &str = "-id";
 
 #[cfg(test)]
 mod tests {
-    use sluice_message::RequestHead;
+    use super::{Login, Session, is_ours};
 
-    use super::{Login, Session, is_ours, keep, kept, open};
-    use crate::{CookieForm, Readers, SameSite, Sealer, Secret};
-
-    fn session(size: usize) -> Session {
-        Session {
-            user: "eva \"ä\"".to_owned(),
-            fields: vec![(0, "a".to_owned()), (2, "b,c".to_owned())],
-            access_token: Some("t".repeat(size)),
+    #[test]
+    fn a_session_is_read_as_it_was_written() {
+        let claims = [("email", Some("eva \"ä\"".to_owned())), ("groups", None)];
+        let session = Session {
+            subject: "1".to_owned(),
+            nonce: "n".to_owned(),
+            claims: claims.map(|(name, value)| (name.to_owned(), value)).into(),
+            access_token: Some("t".to_owned()),
             refresh_token: None,
             renew: 60,
             end: 3600,
-        }
-    }
-
-    #[test]
-    fn sessions_go_through_cookies_of_any_number() {
-        let sealer = Sealer::new(&[Secret::new("a secret of some length")], "oidc").unwrap();
-        let form = CookieForm {
-            path: "/".to_owned(),
-            domain: None,
-            same_site: SameSite::Lax,
-            readers: Readers::Servers,
         };
-        for size in [1, 3000, 15_000] {
-            let session = session(size);
-            let lines = keep(&session, ("sid", &form, "https"), (&sealer, 100)).unwrap();
-            let mut head = RequestHead::new();
-            for line in &lines {
-                assert!(line.len() < 4096 && line.contains("Secure") && line.contains("HttpOnly"));
-                let (pair, rest) = line.split_once("; ").unwrap();
-                if !rest.contains("Max-Age=0") {
-                    assert!(rest.contains("Max-Age=3500"), "{rest}");
-                    head.fields.push(b"cookie", pair.as_bytes()).unwrap();
-                }
-            }
-            let text = kept(&head, "sid").unwrap();
-            assert_eq!(open(&sealer, "sid", &text, 200), Some(session));
-            assert_eq!(open(&sealer, "sid", &text, 3600), None);
-            assert_eq!(open(&sealer, "sid", &text[1..], 200), None);
-        }
-        assert!(keep(&session(40_000), ("sid", &form, "https"), (&sealer, 100)).is_none());
+        let read = Session::from_bytes(&session.to_bytes()).unwrap();
+        assert_eq!(read, session);
+        assert_eq!(read.claim("email"), Some("eva \"ä\""));
+        assert_eq!((read.claim("groups"), read.claim("name")), (None, None));
         assert_eq!(Session::from_bytes(b"{}"), None);
     }
 
@@ -210,10 +133,10 @@ mod tests {
 
     #[test]
     fn our_cookies_are_known_by_their_names() {
-        for ours in ["sid", "sid.1", "sid-login-abc"] {
+        for ours in ["sid", "sid.1", "sid-login-abc", "sid-id", "sid-id.1"] {
             assert!(is_ours(ours.as_bytes(), "sid"), "{ours}");
         }
-        for other in ["si", "sidx", "sid-log", "xsid"] {
+        for other in ["si", "sidx", "sid-log", "xsid", "sid-idx"] {
             assert!(!is_ours(other.as_bytes(), "sid"), "{other}");
         }
     }

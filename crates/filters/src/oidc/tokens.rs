@@ -45,7 +45,8 @@ fn plain(text: &str) -> bool {
 }
 
 impl Client {
-    /// The request for tokens (RFC 6749, 4.1.3 and 6), for a form that says what is offered.
+    /// The request for tokens (RFC 6749, 4.1.3 and 6) or for the end of one (RFC 7009, 2.1), for a form that
+    /// says what is offered.
     pub(super) fn request(
         &self,
         endpoint: &Endpoint,
@@ -97,16 +98,32 @@ pub(super) enum NoTokens {
     Failed(String),
 }
 
+/// Whether a provider has revoked a token (RFC 7009, 2.2), and what it says if not.
+pub(super) fn revoked(fetched: Result<Fetched, FetchFault>) -> Result<(), String> {
+    let fetched = fetched.map_err(|fault| fault.to_string())?;
+    match fetched.status {
+        200 => Ok(()),
+        status => Err(with_error(status, object(&fetched).as_ref())),
+    }
+}
+
+fn object(fetched: &Fetched) -> Option<Map<String, Value>> {
+    serde_json::from_slice(&fetched.body).ok()
+}
+
+/// The status and the error code of a response. RFC 6749, 5.2 says what that is made of; the text goes into a log.
+fn with_error(status: u16, object: Option<&Map<String, Value>>) -> String {
+    let error = object.and_then(|object| object.get("error")).and_then(Value::as_str);
+    let error = error.filter(|text| plain(text) && text.len() < 64).unwrap_or_default();
+    format!("{status} {error}").trim_end().to_owned()
+}
+
 impl Tokens {
     pub(super) fn read(fetched: Result<Fetched, FetchFault>) -> Result<Self, NoTokens> {
         let fetched = fetched.map_err(|fault| NoTokens::Failed(fault.to_string()))?;
-        let object: Option<Map<String, Value>> = serde_json::from_slice(&fetched.body).ok();
+        let object = object(&fetched);
         if fetched.status != 200 {
-            let error = object.as_ref().and_then(|object| object.get("error"));
-            // RFC 6749, 5.2: what it is made of; the text goes into a log.
-            let error = error.and_then(Value::as_str).filter(|text| plain(text) && text.len() < 64);
-            let what = format!("{} {}", fetched.status, error.unwrap_or_default());
-            let what = what.trim_end().to_owned();
+            let what = with_error(fetched.status, object.as_ref());
             return Err(match fetched.status {
                 400 | 401 | 403 => NoTokens::Refused(what),
                 _ => NoTokens::Failed(what),

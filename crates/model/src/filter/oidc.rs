@@ -69,6 +69,8 @@ pub struct OidcProvider {
     pub token: Option<OidcEndpoint>,
     /// Where its keys are, unless it says so itself.
     pub jwks: Option<OidcEndpoint>,
+    /// Where tokens are revoked, unless it says so itself.
+    pub revocation: Option<OidcEndpoint>,
     /// How long each question may take.
     pub timeout: Duration,
 }
@@ -133,6 +135,13 @@ pub(super) static SECTION: Section = Section {
             preset: Preset::Absent("what the provider says"),
             doc: "Where the provider's keys are. It has to be written down if it is not on the issuer's \
                   server.",
+        },
+        Key {
+            name: "revocation_url",
+            kind: Kind::Text("URL"),
+            preset: Preset::Absent("what the provider says"),
+            doc: "Where tokens are revoked when a user signs out. It is required if it is not on the issuer's \
+                  server, or tokens are not revoked.",
         },
         Key {
             name: "end_session_url",
@@ -300,7 +309,8 @@ fn read_provider(fields: &Fields<'_, '_>, roster: &mut Roster) -> Option<OidcPro
         let Url { host, target, .. } = other;
         Some(OidcEndpoint { upstream, host, target })
     };
-    let (token, jwks) = (place("token_url"), place("jwks_url"));
+    let (token, jwks, revocation) =
+        (place("token_url"), place("jwks_url"), place("revocation_url"));
     let below = parts.target.trim_end_matches('/');
     Some(OidcProvider {
         issuer: issuer.text.to_owned(),
@@ -313,6 +323,7 @@ fn read_provider(fields: &Fields<'_, '_>, roster: &mut Roster) -> Option<OidcPro
         end_session_url: fields.parsed("end_session_url", parse_whole_url),
         token,
         jwks,
+        revocation,
         timeout: fields.duration("timeout"),
     })
 }
@@ -333,10 +344,10 @@ fn parse_origin(text: &str) -> Result<String, Flaw> {
 
 /// A path of ours; a browser takes `//` for another host.
 fn parse_local(text: &str) -> Result<String, Flaw> {
-    let plain = |c: char| matches!(c, '!'..='~') && !matches!(c, '\\' | '?' | '#');
+    let plain = |c: char| matches!(c, '!'..='~') && !matches!(c, '\\' | '?' | '#' | ';');
     if text.starts_with('/') && !text.starts_with("//") && text.chars().all(plain) {
         return Ok(text.to_owned());
     }
     Err(Flaw::new(format!("\"{}\" is not a path", text.escape_debug()))
-        .with_help("it begins with one / and has no blank and no query"))
+        .with_help("it begins with one / and has no blank, no semicolon and no query"))
 }

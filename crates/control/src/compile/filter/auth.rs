@@ -214,7 +214,7 @@ pub(super) fn csrf(options: &sluice_model::Csrf, tools: &mut Tools<'_>) -> Resul
     let token = match &options.token {
         None => None,
         Some(token) => Some(CsrfToken {
-            sealer: sealer((&token.secrets, &token.secret_files), "csrf", tools)?,
+            sealer: sealer((&token.secrets, &token.secret_files), ("csrf", &[]), tools)?,
             cookie: token.cookie.clone(),
             form: CookieForm {
                 path: token.path.clone(),
@@ -230,10 +230,10 @@ pub(super) fn csrf(options: &sluice_model::Csrf, tools: &mut Tools<'_>) -> Resul
     Ok(Csrf { trusted: hosts(&options.trusted)?, token, meter: tools.meter(Csrf::OUTCOMES) })
 }
 
-/// What seals and opens with these secrets, those of files behind the others.
+/// What seals and opens with these secrets, those of files behind the others, for a purpose and what it is bound to.
 pub(super) fn sealer(
     (written, files): (&[sluice_model::Secret], &[std::path::PathBuf]),
-    purpose: &str,
+    (purpose, bindings): (&str, &[&str]),
     tools: &mut Tools<'_>,
 ) -> Result<Sealer, String> {
     let mut secrets: Vec<Secret> =
@@ -241,5 +241,5 @@ pub(super) fn sealer(
     for path in files {
         secrets.push(Secret::from_file(&tools.files.read(path)?));
     }
-    Sealer::new(&secrets, purpose).map_err(|flaw| flaw.to_string())
+    Sealer::new(&secrets, purpose, bindings).map_err(|flaw| flaw.to_string())
 }

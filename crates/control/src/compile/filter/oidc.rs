@@ -9,9 +9,13 @@ use super::auth::sealer;
 
 pub(super) fn oidc(options: &sluice_model::Oidc, tools: &mut Tools<'_>) -> Result<Oidc, String> {
     let session = &options.session;
-    let sealer = sealer((&session.secrets, &session.secret_files), "oidc", tools)
-        .map_err(|why| format!("`secrets`: {why}"))?;
     let provider = &options.provider;
+    // A session of one filter must be nothing to another that has the same secrets: whoever may make
+    // accounts at one issuer or client would be let in everywhere.
+    let name = tools.name().to_owned();
+    let bindings = [&*name, &*provider.issuer, &*options.client_id];
+    let sealer = sealer((&session.secrets, &session.secret_files), ("oidc", &bindings), tools)
+        .map_err(|why| format!("`secrets`: {why}"))?;
     let settings = OidcOptions {
         provider: ProviderOptions {
             issuer: provider.issuer.clone(),
@@ -20,6 +24,7 @@ pub(super) fn oidc(options: &sluice_model::Oidc, tools: &mut Tools<'_>) -> Resul
             end_session: provider.end_session_url.clone(),
             token: provider.token.as_ref().map(endpoint),
             jwks: provider.jwks.as_ref().map(endpoint),
+            revocation: provider.revocation.as_ref().map(endpoint),
             timeout: provider.timeout,
         },
         client_id: options.client_id.clone(),
