@@ -20,6 +20,8 @@ pub struct Request {
     pub number: usize,
     /// Which connection it came over, from 0 on.
     pub connection: usize,
+    /// Its stream on that connection.
+    pub stream: u32,
     /// Its method.
     pub method: String,
     /// `:path`.
@@ -54,6 +56,8 @@ pub enum Deed {
     Silence,
     /// Bytes on the connection as they are.
     Raw(Vec<u8>),
+    /// The same, then the connection is closed.
+    RawThenClose(Vec<u8>),
 }
 
 impl Deed {
@@ -219,7 +223,9 @@ impl Served {
         {
             let end = match event {
                 Event::Head { about, end } => {
-                    self.requests.insert(about.stream, self.request(&head));
+                    let mut request = self.request(&head);
+                    request.stream = about.stream.get();
+                    self.requests.insert(about.stream, request);
                     (about.stream, end)
                 }
                 Event::Data { about, data, end } => {
@@ -290,6 +296,12 @@ impl Served {
             Deed::Close => return Next::Leave,
             Deed::Silence => {}
             Deed::Raw(bytes) => self.output.extend_from_slice(&bytes),
+            Deed::RawThenClose(bytes) => {
+                self.connection.flush(&mut self.output);
+                self.output.extend_from_slice(&bytes);
+                let _ = self.socket.write_all(&self.output);
+                return Next::Leave;
+            }
         }
         Next::GoOn
     }

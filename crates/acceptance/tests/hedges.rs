@@ -9,8 +9,12 @@
 
 use std::io;
 
+use sluice_acceptance::http2_origin::{Deed, Http2Origin};
 use sluice_acceptance::{eventually, metric, passing};
-use sluice_testkit::{After, Asked, ByteScript, Exchange, Gate, Origin, Sluice, ask, behaviour};
+use sluice_testkit::{
+    After, Asked, ByteScript, Exchange, Gate, Origin, Sluice, ask, behaviour, get,
+};
+use sluice_wire::h2::ErrorCode;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -253,5 +257,26 @@ fn a_kept_connection_that_was_closed_costs_a_hedged_request_nothing() {
         assert_eq!(client.send(GET).read_response(Asked::Get).unwrap().text(), "good");
     }
     assert_eq!(count(&sluice, "retries"), 4);
+    sluice.stop();
+}
+
+#[test]
+fn a_stream_that_is_reset_is_repeated_once_at_most() {
+    let origin = Http2Origin::start(|request| match request.path.as_str() {
+        "/reset" => Deed::Reset(ErrorCode::INTERNAL_ERROR),
+        "/close" => Deed::Close,
+        _ => Deed::text("good"),
+    });
+    let retry = "protocol = \"http2\"\nretry = { hedge = { after = \"1h\" } }";
+    let sluice = Sluice::start(&passing("", &origin.address(), retry));
+    let web = sluice.address("web");
+    assert_eq!(get(&web, "/good").text(), "good", "there is a connection that requests share");
+    let asked = |path: &str| {
+        let answer = get(&web, path);
+        assert_eq!(answer.status, 502, "{path}: {answer:?}");
+        origin.seen().iter().filter(|request| request.path == path).count()
+    };
+    assert_eq!(asked("/reset"), 1, "the connection goes on, so the stream was ended on purpose");
+    assert_eq!(asked("/close"), 2, "the kept connection may have been at its end");
     sluice.stop();
 }

@@ -49,6 +49,12 @@ impl Answered {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// Whether the response came to its end, which a later reset does not change.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.ended
+    }
+
     fn is_over(&self) -> bool {
         self.ended || self.reset.is_some()
     }
@@ -181,14 +187,24 @@ impl Http2Client {
     /// # Panics
     /// When the stream is gone.
     pub fn send(&mut self, stream: StreamId, content: &[u8], end: End) {
+        assert!(self.try_send(stream, content, end), "the stream is there");
+    }
+
+    /// The same for a stream that the server may end meanwhile; whether all was sent.
+    ///
+    /// # Panics
+    /// When the server closes the connection.
+    pub fn try_send(&mut self, stream: StreamId, content: &[u8], end: End) -> bool {
         let mut at = 0;
         loop {
             let rest = content.get(at..).unwrap_or_default();
-            let sent = self.connection.data(&mut self.output, stream, rest, end);
-            at += sent.expect("the stream is there");
+            let Ok(sent) = self.connection.data(&mut self.output, stream, rest, end) else {
+                return false;
+            };
+            at += sent;
             self.flush();
             if at == content.len() {
-                return;
+                return true;
             }
             assert!(self.turn(), "the server closed the connection");
         }

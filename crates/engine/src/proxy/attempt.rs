@@ -37,6 +37,7 @@ impl Exchange<'_, '_> {
         cluster.on_request();
         let mut server = self.choose(cluster, &[]).ok_or(NO_SERVER)?;
         let mut reuse = Reuse::Reused;
+        let mut repeated = false;
         let mut tries = Tries::new(policy.attempts);
         let hedge = self.hedge_rule(cluster, upgrade);
         loop {
@@ -83,15 +84,18 @@ impl Exchange<'_, '_> {
                 Err(stop) => {
                     let stop = self.overdue(stop);
                     cluster.on_failure(&server, stop.fault);
-                    // A kept connection that the origin had closed says nothing about the origin.
-                    if !is_stale(stop.fault, reuse) {
+                    // A kept connection that the origin had closed says nothing about the origin. Once:
+                    // a connection that other requests share may be lost again and again.
+                    let stale = !repeated && is_stale(stop.fault, reuse);
+                    if !stale {
                         cluster.on_blame(&server, stop.fault);
                     }
                     if !self.may_repeat(cluster, stop.fault.retry, upload) {
                         return Err(stop);
                     }
-                    if is_stale(stop.fault, reuse) {
-                        // The same server is asked again, over a connection that is certainly open.
+                    if stale {
+                        // The same server is asked again, over a connection that was not kept.
+                        repeated = true;
                         reuse = Reuse::Fresh;
                         cluster.meter().retries.increment();
                         continue;
@@ -104,6 +108,7 @@ impl Exchange<'_, '_> {
                 }
             }
             reuse = Reuse::Reused;
+            repeated = false;
         }
     }
 

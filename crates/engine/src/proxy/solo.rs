@@ -36,6 +36,7 @@ pub(crate) async fn ask(
     let end = end_after(limit);
     spare.connection = cluster.admit(Breaker::Connections)?;
     let mut kept = cluster.take_idle(server, Demand::Any);
+    let mut repeated = false;
     loop {
         let (channel, reuse) = match kept.take() {
             Some(channel) => {
@@ -65,7 +66,13 @@ pub(crate) async fn ask(
                 cluster.on_response(server, spare.response.status, spare.nanos);
                 return Ok(upstream.channel);
             }
-            Err(fault) if is_stale(fault, reuse) && whole.head.method.is_idempotent() => {
+            // Once: a connection that other requests share may be lost again and again.
+            Err(fault)
+                if !repeated
+                    && is_stale(fault, upstream.reuse())
+                    && whole.head.method.is_idempotent() =>
+            {
+                repeated = true;
                 cluster.meter().retries.increment();
             }
             Err(fault) => return Err(fault),
