@@ -21,7 +21,7 @@ ACCEPTANCE := $(patsubst crates/acceptance/tests/%.rs,--test %,$(wildcard crates
 # How long `make soak` goes on, in seconds.
 SOAK ?= 3600
 
-.PHONY: help run test audit soak bench release xtask
+.PHONY: help run test audit soak floods bench release xtask
 
 help:
 	@echo "make run     build the release binary and start it on examples/quickstart.toml"
@@ -31,6 +31,8 @@ help:
 	@echo "make audit   have testssl.sh look at TLS as it is by default (minutes), write bench/reports/audit.txt"
 	@echo "make soak    mixed traffic, reloads and restarts for an hour (SOAK=seconds): memory, descriptors and"
 	@echo "             threads must not grow; writes bench/reports/soak.md and the samples beside it"
+	@echo "make floods  floods of frames and slow clients against Sluice and nginx (minutes): writes"
+	@echo "             bench/reports/floods.md"
 	@echo "cargo xtask  tasks of the repository: tidy, generate, bench, gate"
 
 run: release
@@ -59,6 +61,11 @@ audit: release
 soak: release
 	SLUICE_BIN=$(abspath $(SLUICE)) SOAK=$(SOAK) SOAK_REPORT=$(abspath bench/reports/soak.md) \
 		$(CARGO) test --locked --workspace --test soak -- --nocapture
+
+floods: release
+	@$(STEP) "tools" .ci/tools nginx:nginx
+	SLUICE_BIN=$(abspath $(SLUICE)) ATTACKS_REPORT=$(abspath bench/reports/floods.md) \
+		$(CARGO) test --locked --workspace --test attacks a_table -- --nocapture
 
 # Every suite is run even if one before it failed.
 bench: release xtask

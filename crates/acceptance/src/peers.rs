@@ -20,6 +20,12 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The directory it runs in.
     #[must_use]
     pub fn scratch(&self) -> &Scratch {
@@ -81,7 +87,7 @@ impl Drop for Peer {
 
 /// Settings that keep nginx in one process and within its directory.
 const NGINX: &str = "daemon off; master_process off; pid nginx.pid; error_log stderr;\n\
-    events { worker_connections 512; }\n\
+    events { worker_connections 16384; }\n\
     http { access_log off; keepalive_requests 1000000; client_body_temp_path body;\n\
     log_format seen '$proxy_protocol_addr $request_uri';\n\
     proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n";

@@ -26,7 +26,7 @@ pub struct ListenerMeter {
 }
 
 /// Rules of HTTP/2 whose breach ends a connection, as they are written.
-pub const HTTP2_REASONS: [&str; 23] = [
+pub const HTTP2_REASONS: [&str; 24] = [
     "preface",
     "frame_size",
     "stream_id",
@@ -48,6 +48,7 @@ pub const HTTP2_REASONS: [&str; 23] = [
     "flood_empty",
     "flood_windows",
     "flood_priorities",
+    "flood_stray",
     "flood_continuations",
     "flood_backlog",
 ];
@@ -56,7 +57,7 @@ pub const HTTP2_REASONS: [&str; 23] = [
 #[derive(Debug, Default)]
 pub struct Http2Meter {
     /// Connections that ended, by the rule at the same place of [`HTTP2_REASONS`].
-    pub errors: [Counter; 23],
+    pub errors: [Counter; 24],
 }
 
 impl Http2Meter {

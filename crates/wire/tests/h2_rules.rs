@@ -444,6 +444,17 @@ fn floods_are_ended() {
                 .collect(),
             "flood_provoked_resets",
         ),
+        ([get(1), repeat(&frame(RESET, 0, 1, [0; 4]), 2000)].concat(), "flood_stray"),
+        (repeat(&frame(PING, 1, 0, [0; 8]), 2000), "flood_stray"),
+        (repeat(&frame(GO_AWAY, 0, 0, [0; 8]), 2000), "flood_stray"),
+        // The stream is reset by the window of zero.
+        (
+            [post(1), frame(WINDOW, 0, 1, [0; 4]), repeat(&frame(DATA, 0, 1, [0]), 2000)].concat(),
+            "flood_stray",
+        ),
+        ([post(1), frame(WINDOW, 0, 1, [0; 4]), repeat(&get(1), 2000)].concat(), "flood_stray"),
+        // More than may be under way, by a client that never acknowledges how many that is.
+        ((0..2000).flat_map(|n| post(n * 2 + 1)).collect(), "flood_stray"),
     ];
     for (bytes, want) in cases {
         let said = server_says(&bytes, usize::MAX);
@@ -492,7 +503,7 @@ fn client(method: &str, bytes: &[Vec<u8>], want: &str) {
 #[test]
 fn answers_to_requests_that_were_given_up_are_no_matter_how_many() {
     let mut connection = ClientConnection::client(&config());
-    let numbers = (1_u32..).step_by(2).take(300);
+    let numbers = (1_u32..).step_by(2).take(3_000);
     for number in numbers.clone() {
         ask(&mut connection, "GET");
         connection.reset(connection.stream(number).unwrap(), ErrorCode::CANCEL);

@@ -31,6 +31,7 @@ const FLOODS: FloodLimits = FloodLimits {
     empty: u32::MAX,
     windows: u32::MAX,
     priorities: u32::MAX,
+    stray: u32::MAX,
     continuations: u32::MAX,
 };
 

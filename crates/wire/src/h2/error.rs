@@ -96,7 +96,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Preface,
         Self::FrameSize,
         Self::StreamId,
@@ -118,6 +118,7 @@ impl Reason {
         Self::Flood(Flood::Empty),
         Self::Flood(Flood::Windows),
         Self::Flood(Flood::Priorities),
+        Self::Flood(Flood::Stray),
         Self::Flood(Flood::Continuations),
         Self::Flood(Flood::Backlog),
     ];

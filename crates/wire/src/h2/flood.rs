@@ -21,6 +21,9 @@ pub enum Flood {
     Windows,
     /// PRIORITY and frames of unknown types (CVE-2019-9513).
     Priorities,
+    /// Frames that nothing is left to be done with: on streams that are closed or were refused,
+    /// acknowledgements nobody waits for, GOAWAY again and again.
+    Stray,
     /// A header block of too many or too large frames (CVE-2024-27316).
     Continuations,
     /// Answers to control frames that the peer does not read (CVE-2019-9517).
@@ -39,6 +42,7 @@ impl Flood {
             Self::Empty => "flood_empty",
             Self::Windows => "flood_windows",
             Self::Priorities => "flood_priorities",
+            Self::Stray => "flood_stray",
             Self::Continuations => "flood_continuations",
             Self::Backlog => "flood_backlog",
         }
@@ -62,6 +66,8 @@ pub struct FloodLimits {
     pub windows: u32,
     /// PRIORITY and unknown frames.
     pub priorities: u32,
+    /// Frames that nothing is left to be done with, beyond one for each frame of data.
+    pub stray: u32,
     /// CONTINUATION frames of one header block.
     pub continuations: u32,
 }
@@ -76,13 +82,14 @@ impl Default for FloodLimits {
             empty: 100,
             windows: 1000,
             priorities: 500,
+            stray: 1000,
             continuations: 32,
         }
     }
 }
 
 /// Kinds that have a level: those before [`Flood::Continuations`].
-const LEVELS: usize = 7;
+const LEVELS: usize = 8;
 
 /// Nanoseconds, the unit of time here.
 const SECOND: u64 = 1_000_000_000;
@@ -110,9 +117,10 @@ impl Floods {
             empty,
             windows,
             priorities,
+            stray,
             ..
         } = *limits;
-        let limits = [resets, provoked_resets, settings, pings, empty, windows, priorities];
+        let limits = [resets, provoked_resets, settings, pings, empty, windows, priorities, stray];
         Self { limits, levels: [0; LEVELS], finished: 0, content: 0, since: 0 }
     }
 
@@ -137,8 +145,8 @@ impl Floods {
         let credit = match flood {
             Flood::Resets | Flood::ProvokedResets => self.finished,
             // Whoever sends or takes content may say something about each frame of it: both windows,
-            // a measurement of the way.
-            Flood::Windows | Flood::Pings => {
+            // a measurement of the way. What was on its way when its stream ended is no offence.
+            Flood::Windows | Flood::Pings | Flood::Stray => {
                 self.content.saturating_mul(4).saturating_add(self.finished)
             }
             _ => 0,
@@ -183,6 +191,7 @@ mod tests {
         Flood::Empty,
         Flood::Windows,
         Flood::Priorities,
+        Flood::Stray,
     ];
 
     #[test]

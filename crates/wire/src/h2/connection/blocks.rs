@@ -137,7 +137,7 @@ impl<H: Peer> Connection<H> {
         self.judge_missing(block.stream, Kind::Headers)?;
         self.skip(block.bytes)?;
         match self.streams.closed(block.stream) {
-            Some(Closed::ByReset) => Ok(None),
+            Some(Closed::ByReset) => self.stray(target.now),
             None if H::FROM == FromServer::Yes => Ok(None),
             _ => self.fail_stream(block.stream, CLOSED, target.now),
         }

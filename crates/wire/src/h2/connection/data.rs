@@ -10,6 +10,9 @@ use crate::h2::head::End;
 use crate::h2::settings::FromServer;
 use crate::h2::streams::{Closed, Half};
 
+/// DATA frames shorter than this are cheap to send.
+const CHEAP: usize = 1024;
+
 /// A frame whose payload is not complete.
 #[derive(Debug)]
 pub(super) struct Incoming {
@@ -62,6 +65,8 @@ impl<H: Peer> Connection<H> {
             self.give_back(total);
             return match error {
                 Some(error) => self.fail_stream(header.stream, error, now),
+                // Larger ones cost their sender more than the frame that gives the room back.
+                None if header.length < CHEAP => self.stray(now),
                 None => Ok(None),
             };
         }

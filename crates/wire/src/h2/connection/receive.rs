@@ -155,7 +155,10 @@ impl<H: Peer> Connection<H> {
             Kind::Reset => self.take_reset(header.stream, ErrorCode(frame::number(payload)), now),
             Kind::Settings => self.take_settings(header, payload, now),
             Kind::Ping => self.take_ping(header, payload, now),
-            Kind::GoAway => Ok(Some(self.take_go_away(payload))),
+            Kind::GoAway => {
+                self.floods.count(Flood::Stray, now)?;
+                Ok(Some(self.take_go_away(payload)))
+            }
             Kind::Priority => self.take_priority(header.stream, payload, now),
             _ => {
                 self.floods.count(Flood::Priorities, now)?;
@@ -170,7 +173,9 @@ impl<H: Peer> Connection<H> {
             return Err(Error::protocol(Reason::StreamState));
         }
         let about = self.about(id);
-        let Some(_) = self.streams.remove(id, Closed::ByPeer) else { return Ok(None) };
+        if self.streams.remove(id, Closed::ByPeer).is_none() {
+            return self.stray(now);
+        }
         if H::FROM == FromServer::No {
             self.floods.count(Flood::Resets, now)?;
         }
@@ -219,6 +224,7 @@ impl<H: Peer> Connection<H> {
                 self.end_drain();
                 return Ok(None);
             }
+            self.floods.count(Flood::Stray, now)?;
             return Ok(Some(Event::Pong { data }));
         }
         self.floods.count(Flood::Pings, now)?;
@@ -283,6 +289,16 @@ impl<H: Peer> Connection<H> {
         Ok(opened.then_some(Event::Window { about: Some(about) }))
     }
 
+    /// A frame of a client for a stream that is gone. What servers send for requests that were given up
+    /// was on its way: it is nobody's fault.
+    #[cold]
+    pub(super) fn stray(&mut self, now: u64) -> Result<Option<Event>, Error> {
+        if H::FROM == FromServer::No {
+            self.floods.count(Flood::Stray, now)?;
+        }
+        Ok(None)
+    }
+
     /// Whether nobody has opened a stream yet (RFC 9113, 5.1.1). A server never opens any here.
     #[inline(always)]
     pub(super) fn is_idle(&self, id: u32) -> bool {
@@ -298,10 +314,10 @@ impl<H: Peer> Connection<H> {
         error: Error,
         now: u64,
     ) -> Result<Option<Event>, Error> {
-        // Too many streams are no offence of who was not told yet how many there may be.
-        if error.code != ErrorCode::REFUSED_STREAM || self.known == Known::Yes {
-            self.floods.count(Flood::ProvokedResets, now)?;
-        }
+        // Too many streams are no offence of who was not told yet how many there may be; but who never
+        // acknowledges the settings could go on for ever.
+        let told = error.code != ErrorCode::REFUSED_STREAM || self.known == Known::Yes;
+        self.floods.count(if told { Flood::ProvokedResets } else { Flood::Stray }, now)?;
         let about = self.about(id);
         if self.streams.remove(id, Closed::ByReset).is_none() {
             self.streams.remember(id, Closed::ByReset);
