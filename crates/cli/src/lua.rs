@@ -38,6 +38,12 @@ pub(crate) struct Lua {
     /// Milliseconds of CPU time that a task may take without waiting for anything
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..))]
     pub(crate) budget: u32,
+    /// Tasks that a state may have at once, those of connections included, and timers that may be to come
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) tasks: u32,
+    /// Variables of the environment that `os.getenv` finds
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) env: Vec<String>,
     /// Megabytes that may wait to be read by the script, for each connection
     #[arg(long, value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub(crate) read_limit: u32,
@@ -150,6 +156,8 @@ fn launch(arguments: Lua, variables: Vec<(String, String)>, voice: Voice) -> Lau
         variables,
         memory: megabytes(memory),
         budget: Duration::from_millis(budget.into()),
+        tasks: usize::try_from(arguments.tasks).unwrap_or(usize::MAX),
+        env: arguments.env,
         read_limit: megabytes(arguments.read_limit),
         write_limit: megabytes(arguments.write_limit),
         write_full: match arguments.write_full {

@@ -1,8 +1,10 @@
 //! Faults in plain words on standard error, never more than a reader can follow.
 
 use std::cell::Cell;
-use std::fmt::{Display, Write};
+use std::fmt::Display;
+use std::io::Write;
 
+use sluice_meter::push_log_report;
 use sluice_net::{LogWriter, unix_ms};
 
 use crate::answer::Level;
@@ -40,13 +42,15 @@ impl FaultLog {
             return;
         }
         self.lines.set(self.lines.get() + 1);
-        let mut text = String::new();
+        let mut text = Vec::new();
         let kept_back = self.kept_back.take();
         if kept_back > 0 {
-            // Writing to a String cannot fail.
+            // Writing to memory cannot fail.
             let _ = writeln!(text, "{word}: {kept_back} more lines like these were left out");
         }
-        let _ = writeln!(text, "{word}: {line}");
-        self.writer.write(text.into_bytes());
+        // Lines hold what peers have sent and what scripts say.
+        push_log_report(&mut text, format!("{word}: {line}").as_bytes());
+        text.push(b'\n');
+        self.writer.write(text);
     }
 }

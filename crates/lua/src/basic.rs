@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sluice_meter::push_log_line;
 use sluice_net::files;
 
 use crate::cause;
@@ -22,18 +23,26 @@ native!(native_number, number);
 native!(native_exit, exit);
 native!(native_errors, errors);
 native!(native_variables, variables);
+native!(native_environment, environment);
 native!(native_on_signal, on_signal);
 native!(native_facts, facts);
 native!(native_memory, memory);
 native!(native_overrun, overrun);
 
-/// `log(level, line)`.
+/// `log(level, line, traceback | nil)`.
 fn log(frame: &Frame<'_>) -> Reply {
     let host = frame.host();
     if let (Some(level), Some(line)) = (frame.integer(1).and_then(Level::of), frame.bytes(2))
         && level >= host.level.get()
     {
-        host.log(level, line);
+        match frame.text(3) {
+            Some(traceback) => {
+                let mut text = Vec::new();
+                push_log_line(&mut text, line);
+                host.say(level, &(String::from_utf8_lossy(&text) + traceback.as_str()));
+            }
+            None => host.log(level, line),
+        }
     }
     Reply::Values(0)
 }
@@ -73,7 +82,10 @@ fn source(frame: &Frame<'_>) -> Reply {
             let path = directory.join(file);
             match read(&path) {
                 Ok(text) => {
-                    frame.host().sources.borrow_mut().push(path.clone());
+                    let mut sources = frame.host().sources.borrow_mut();
+                    if !sources.contains(&path) {
+                        sources.push(path.clone());
+                    }
                     return loaded(frame, &text, &path);
                 }
                 Err(error) => said.push_str(&format!("\n\t{}: {error}", path.display())),
@@ -169,6 +181,19 @@ fn variables(frame: &Frame<'_>) -> Reply {
     for (name, value) in &frame.host().settings.variables {
         frame.push_bytes(value.as_bytes());
         frame.set_field(name.as_bytes());
+    }
+    Reply::Values(1)
+}
+
+/// `environment(name)`: a variable of the environment, if the script may see it; else nil.
+fn environment(frame: &Frame<'_>) -> Reply {
+    let Some(name) = frame.text(1) else {
+        return frame.raise("bad argument #1 to 'getenv' (string expected)");
+    };
+    let is_listed = frame.host().settings.env.contains(&name);
+    match is_listed.then(|| std::env::var_os(&name)).flatten() {
+        Some(value) => frame.push_bytes(value.as_encoded_bytes()),
+        None => frame.push_nil(),
     }
     Reply::Values(1)
 }

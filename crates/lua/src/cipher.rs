@@ -359,7 +359,7 @@ fn new(frame: &Frame<'_>) -> Reply {
         return frame.raise("cipher error: the library refuses the key");
     };
     let padding = std::cell::Cell::new(true);
-    frame.push_object(Rc::new(Cipher { state: RefCell::new(state), padding }));
+    frame.push_object(Rc::new(Cipher { state: RefCell::new(state), padding }), 1024);
     Reply::Values(1)
 }
 

@@ -149,7 +149,7 @@ struct Hash {
 fn new(frame: &Frame<'_>) -> Reply {
     let Some(name) = frame.text(1) else { return frame.raise("hash: an algorithm is expected") };
     let Some(algorithm) = Algorithm::named(&name) else { return unknown(frame, &name) };
-    frame.push_object(Rc::new(Hash { algorithm, state: RefCell::new(algorithm.start()) }));
+    frame.push_object(Rc::new(Hash { algorithm, state: RefCell::new(algorithm.start()) }), 512);
     Reply::Values(1)
 }
 

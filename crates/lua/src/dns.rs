@@ -56,7 +56,7 @@ fn open(frame: &Frame<'_>) -> Reply {
         max_ttl: Duration::MAX,
     };
     match Lookups::start(settings) {
-        Ok(lookups) => frame.push_object(Rc::new(Asker(RefCell::new(Some(lookups))))),
+        Ok(lookups) => frame.push_object(Rc::new(Asker(RefCell::new(Some(lookups)))), 1024),
         Err(error) => return frame.raise(&format!("dns: cannot start a thread: {error}")),
     }
     Reply::Values(1)

@@ -303,19 +303,22 @@ impl<'l> Frame<'l> {
         unsafe { ffi::lua_createtable(self.state, elements.max(0), fields.max(0)) };
     }
 
-    /// Pushes an object; it is dropped when the script has no more use for it.
-    pub(crate) fn push_object<T: 'static>(&self, object: Rc<T>) {
-        self.push_object_of(object, self.host().object_meta.get());
+    /// Pushes an object; it is dropped when the script has no more use for it. Until then what it takes counts as
+    /// memory of the script: itself and `more` bytes, as far as anybody knows.
+    pub(crate) fn push_object<T: 'static>(&self, object: Rc<T>, more: usize) {
+        self.push_object_of(object, self.host().object_meta.get(), more);
     }
 
     /// The same with a metatable that the registry keeps; its `__gc` is [`collect`].
-    pub(crate) fn push_object_of<T: 'static>(&self, object: Rc<T>, meta: i32) {
+    pub(crate) fn push_object_of<T: 'static>(&self, object: Rc<T>, meta: i32, more: usize) {
+        let cost = size_of::<T>() + more;
+        self.host.memory.charge(cost);
         // SAFETY: the block is written before anybody can look at it, and gets its metatable, which drops it. The
         // limit of memory is relaxed, so nothing is jumped over.
         unsafe {
             let block = ffi::lua_newuserdata(self.state, size_of::<Block>()).cast::<Block>();
             let value = Rc::into_raw(object).cast_mut().cast();
-            block.write(Block { kind: TypeId::of::<T>(), value, drop: release::<T> });
+            block.write(Block { kind: TypeId::of::<T>(), value, drop: release::<T>, cost });
             ffi::lua_rawgeti_(self.state, ffi::LUA_REGISTRYINDEX, meta);
             ffi::lua_setmetatable(self.state, -2);
         }
@@ -529,6 +532,8 @@ struct Block {
     /// From `Rc::into_raw`; null once it was dropped.
     value: *mut c_void,
     drop: unsafe fn(*mut c_void),
+    /// Bytes that count as memory of the script as long as there is a value.
+    cost: usize,
 }
 
 /// # Safety
@@ -545,6 +550,8 @@ pub(crate) extern "C-unwind" fn collect(state: *mut lua_State) -> c_int {
     let value = std::mem::replace(&mut block.value, null_mut());
     if !value.is_null() {
         let drop = block.drop;
+        // SAFETY: the state is there while it collects.
+        unsafe { Frame::of(state) }.host().memory.release(block.cost);
         // A panic must not pass through frames of C; the message is on standard error.
         // SAFETY: taken out of the block, so this is the only time.
         let _ = catch_unwind(AssertUnwindSafe(|| unsafe { drop(value) }));

@@ -19,6 +19,7 @@ use crate::patterns::Patterns;
 use crate::ports::Ports;
 use crate::settings::{Level, Settings};
 use crate::throttle::Throttled;
+use crate::timers::Timers;
 use crate::unsent::Unsent;
 use crate::voice::Voice;
 
@@ -28,6 +29,9 @@ pub(crate) struct Id {
     pub(crate) index: usize,
     pub(crate) generation: u64,
 }
+
+/// Bytes that the program keeps for a coroutine, beside its thread.
+pub(crate) const TASK: usize = 512;
 
 /// What a coroutine is at, in the words of `silly.task`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,13 +121,6 @@ pub(crate) struct Idle {
     pub(crate) anchor: i32,
 }
 
-/// A function that is to be called later.
-pub(crate) struct Timer {
-    /// A table of the function and its argument, in the registry.
-    pub(crate) call: i32,
-    pub(crate) waker: Option<Waker>,
-}
-
 /// One state's surroundings. `repr(C)`, with the memory first: LuaJIT gives back one pointer, for both.
 #[repr(C)]
 pub(crate) struct Host {
@@ -148,8 +145,10 @@ pub(crate) struct Host {
     pub(crate) waits: Cell<bool>,
     /// The coroutine that runs, and its thread.
     pub(crate) current: Cell<Option<(Id, *mut lua_State)>>,
-    /// The task that runs those who are ready.
+    /// The task that runs those who are ready, and sees to timers.
     pub(crate) pump: RefCell<Option<Waker>>,
+    /// A timer is due and has to wait until a task ends.
+    pub(crate) crowded: Cell<bool>,
     pub(crate) limit: OnceCell<Rc<Limit>>,
     /// The run took too long, and is being ended.
     pub(crate) overrun: Cell<bool>,
@@ -161,8 +160,8 @@ pub(crate) struct Host {
     pub(crate) exposed: Cell<bool>,
     /// Coroutines by their threads.
     pub(crate) threads: RefCell<HashMap<usize, Id>>,
-    /// What is to be called later, by number.
-    pub(crate) timers: RefCell<HashMap<u64, Timer>>,
+    /// What is to happen later.
+    pub(crate) timers: RefCell<Timers<Id>>,
     /// Addresses that workers listen at together, and which worker this is.
     pub(crate) ports: Ports,
     pub(crate) worker: usize,
@@ -211,6 +210,7 @@ impl Host {
             waits: Cell::default(),
             current: Cell::default(),
             pump: RefCell::default(),
+            crowded: Cell::default(),
             limit: OnceCell::new(),
             overrun: Cell::default(),
             exit: Cell::default(),
@@ -312,6 +312,26 @@ impl Host {
         self.families.take()
     }
 
+    /// Whether there may be one more task.
+    pub(crate) fn has_room_for_a_task(&self) -> bool {
+        self.coroutines.borrow().len() < self.settings.tasks
+    }
+
+    /// Takes a coroutine out of those that the loop drives.
+    pub(crate) fn remove(&self, id: Id) -> Option<Coroutine> {
+        let removed = {
+            let mut coroutines = self.coroutines.borrow_mut();
+            let known = coroutines.get(id.index).is_some_and(|it| it.generation == id.generation);
+            if known { coroutines.try_remove(id.index) } else { None }
+        }?;
+        self.threads.borrow_mut().remove(&removed.thread.addr());
+        self.memory.release(TASK);
+        if self.crowded.replace(false) {
+            self.wake_pump();
+        }
+        Some(removed)
+    }
+
     /// A number that this state has not given out before.
     pub(crate) fn next_number(&self) -> u64 {
         self.last.set(self.last.get() + 1);
@@ -370,13 +390,14 @@ impl Host {
         }
     }
 
-    /// A line of the program's own about the script.
+    /// A line of the program's own about the script, or a traceback.
     pub(crate) fn say(&self, level: Level, text: &str) {
-        self.log(level, text.as_bytes());
+        let write = |voice: &Voice| voice.report(level, text.as_bytes());
+        self.log.write(&self.voice, self.settings.log_rate, write);
     }
 
-    /// A line of the script, or about it, unless there are too many of them.
+    /// A line of the script, unless there are too many of them.
     pub(crate) fn log(&self, level: Level, line: &[u8]) {
-        self.log.write(&self.voice, self.settings.log_rate, (level, line));
+        self.log.write(&self.voice, self.settings.log_rate, |voice| voice.write(level, line));
     }
 }

@@ -103,7 +103,7 @@ struct Session(RefCell<State>);
 fn start(frame: &Frame<'_>, codec: Codec) -> Reply {
     let (input, out) = (Vec::new(), Vec::new());
     let state = State { codec, input, at: 0, out, trailers: Fields::new() };
-    frame.push_object(Rc::new(Session(RefCell::new(state))));
+    frame.push_object(Rc::new(Session(RefCell::new(state))), 4096);
     Reply::Values(1)
 }
 

@@ -46,6 +46,7 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod timers;
 mod tls;
 mod udp;
 mod unsent;

@@ -106,7 +106,7 @@ fn acceptor(frame: &Frame<'_>, site: Site) -> Rc<Acceptor> {
 }
 
 fn answer(frame: &Frame<'_>, acceptor: Rc<Acceptor>, bound: &str) -> Reply {
-    frame.push_object(acceptor);
+    frame.push_object(acceptor, 1024);
     frame.push_count(frame.host().next_number());
     frame.push_bytes(bound.as_bytes());
     Reply::Values(3)

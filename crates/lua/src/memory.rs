@@ -63,6 +63,19 @@ impl Memory {
         self.relaxed.set(before.0);
     }
 
+    /// The program keeps so many bytes for the script, which count as its own. It pays with its next block if there
+    /// are too many.
+    #[inline]
+    pub(crate) fn charge(&self, bytes: usize) {
+        self.count(0, bytes);
+    }
+
+    /// The program keeps them no longer.
+    #[inline]
+    pub(crate) fn release(&self, bytes: usize) {
+        self.count(bytes, 0);
+    }
+
     /// Whether a block may grow by so much.
     fn allows(&self, more: usize) -> bool {
         self.relaxed.get() || self.used.get().saturating_add(more) <= self.limit.get()

@@ -74,6 +74,7 @@ pub(crate) const FUNCTIONS: &[(&str, lua_CFunction)] = &[
     ("exit", basic::native_exit),
     ("errors", basic::native_errors),
     ("variables", basic::native_variables),
+    ("environment", basic::native_environment),
     ("on_signal", basic::native_on_signal),
     ("facts", basic::native_facts),
     ("memory", basic::native_memory),

@@ -187,7 +187,7 @@ fn new(frame: &Frame<'_>) -> Reply {
         _ => return frame.fail(format!("'{label}' is no key").as_bytes()),
     };
     match key {
-        Some(key) => frame.push_object(Rc::new(key)),
+        Some(key) => frame.push_object(Rc::new(key), 4096),
         None => {
             return frame.fail(
                 b"it is none of RSA (2048 bits and more), P-256, P-384, P-521, secp256k1, Ed25519",

@@ -16,6 +16,10 @@ pub struct Settings {
     pub memory: usize,
     /// Most CPU time that a coroutine may take without waiting for anything.
     pub budget: Duration,
+    /// Most tasks that a state may have, and most timers that may be to come.
+    pub tasks: usize,
+    /// Variables of the environment that `os.getenv` finds.
+    pub env: Vec<String>,
     /// Most bytes that may wait to be read by the script: a read that wants more fails.
     pub read_limit: usize,
     /// Most bytes that may wait to be taken by a peer.
@@ -79,6 +83,8 @@ impl Settings {
             variables: Vec::new(),
             memory: 256 << 20,
             budget: Duration::from_millis(500),
+            tasks: 100_000,
+            env: Vec::new(),
             read_limit: 16 << 20,
             write_limit: 16 << 20,
             write_full: WriteFull::Close,

@@ -4,13 +4,16 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use sluice_net::{Deadline, now, precise_now, spawn, unix_ms};
+use sluice_net::{Deadline, Nanos, now, precise_now, unix_ms};
 
 use crate::connection::nanos;
 use crate::frame::{Frame, Kind, Reply, native};
-use crate::host::{Host, Status, Timer};
+use crate::host::{Host, Status};
 use crate::tcp::{milliseconds, no_task};
 use crate::vm;
+
+/// Bytes that the program keeps for a timer.
+const TIMER: usize = 256;
 
 native!(native_fork, fork);
 native!(native_running, running);
@@ -30,6 +33,9 @@ native!(native_elapsed, elapsed);
 fn fork(frame: &Frame<'_>) -> Reply {
     if frame.kind(1) != Kind::Function {
         return frame.raise("bad argument #1 to 'fork': a function is expected");
+    }
+    if let Err(word) = vm::admit_task(frame) {
+        return frame.raise(&word);
     }
     let host = frame.host();
     let values = frame.count();
@@ -144,14 +150,17 @@ fn sleep(frame: &Frame<'_>) -> Reply {
     let Some(number) = frame.number(1) else {
         return frame.raise("bad argument #1 to 'sleep': milliseconds are expected");
     };
-    let host = frame.host().shared();
+    let host = frame.host();
     let Some(id) = frame.task() else { return no_task(frame) };
     host.set_status(id, Status::Sleep);
-    spawn(async move {
-        Deadline::new().sleep(milliseconds(number)).await;
-        vm::run(&host, id, 0);
-    });
+    host.timers.borrow_mut().wake(due(number), id.generation, id);
+    host.wake_pump();
     Reply::Wait
+}
+
+/// When so many milliseconds are over.
+fn due(number: f64) -> Nanos {
+    now().saturating_add(nanos(milliseconds(number)))
 }
 
 /// `after(ms, {function, argument})`: a number to cancel it by.
@@ -159,57 +168,78 @@ fn after(frame: &Frame<'_>) -> Reply {
     let (Some(number), Kind::Table) = (frame.number(1), frame.kind(2)) else {
         return frame.raise("bad argument #1 to 'after': milliseconds are expected");
     };
-    let host = frame.host().shared();
+    if let Err(word) = vm::admit_timer(frame) {
+        return frame.raise(&word);
+    }
+    let host = frame.host();
     let session = host.next_number();
     frame.push_copy(2);
     let call = frame.keep();
-    host.timers.borrow_mut().insert(session, Timer { call, waker: None });
+    host.memory.charge(TIMER);
+    host.timers.borrow_mut().call(due(number), session, call);
+    host.wake_pump();
     frame.push_count(session);
-    let until = now().saturating_add(nanos(milliseconds(number)));
-    spawn(async move {
-        let deadline = Deadline::new();
-        let due = poll_fn(|cx| {
-            let mut timers = host.timers.borrow_mut();
-            let Some(timer) = timers.get_mut(&session) else { return Poll::Ready(false) };
-            if deadline.poll_at(until, cx).is_ready() {
-                return Poll::Ready(true);
-            }
-            timer.waker = Some(cx.waker().clone());
-            Poll::Pending
-        });
-        if due.await {
-            ring(&host, session);
-        }
-    });
     Reply::Values(1)
 }
 
-/// A timer is due.
-fn ring(host: &Rc<Host>, session: u64) {
-    let Some(timer) = host.timers.borrow_mut().remove(&session) else { return };
-    let (id, thread) = vm::create(host, None);
-    vm::with_stack(host, thread, |frame| {
-        frame.push_kept(timer.call);
-        frame.push_element(1, 1);
-        frame.push_element(1, 2);
-        frame.forget(timer.call);
-        frame.remove(1);
-    });
-    vm::run(host, id, 1);
+/// Runs who is ready when nobody else does, and whatever is due, until the state is closed.
+pub(crate) async fn pump(host: Rc<Host>) {
+    let deadline = Deadline::new();
+    poll_fn(|cx| {
+        if host.main.get().is_null() {
+            return Poll::Ready(());
+        }
+        {
+            let mut pump = host.pump.borrow_mut();
+            if pump.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+                *pump = Some(cx.waker().clone());
+            }
+        }
+        ring(&host);
+        vm::run_slice(&host);
+        let next = host.timers.borrow().next(host.crowded.get());
+        if next.is_some_and(|at| deadline.poll_at(at, cx).is_ready()) {
+            host.wake_pump();
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Makes ready whoever has slept long enough, and tasks for what is to be called now; the slices run them.
+fn ring(host: &Host) {
+    let now = now();
+    while let Some(id) = host.timers.borrow_mut().pop_wake(now) {
+        host.make_ready(id, 0);
+    }
+    loop {
+        if !host.has_room_for_a_task() {
+            host.crowded.set(host.timers.borrow().is_call_due(now));
+            return;
+        }
+        let Some(call) = host.timers.borrow_mut().pop_call(now) else { return };
+        host.memory.release(TIMER);
+        let (id, thread) = vm::create(host, None);
+        vm::with_stack(host, thread, |frame| {
+            frame.push_kept(call);
+            frame.push_element(1, 1);
+            frame.push_element(1, 2);
+            frame.forget(call);
+            frame.remove(1);
+        });
+        host.make_ready(id, 1);
+    }
 }
 
 /// `cancel(session)`: the argument it had been given, if it was still to come.
 fn cancel(frame: &Frame<'_>) -> Reply {
     let host = frame.host();
     let session = frame.integer(1).and_then(|number| u64::try_from(number).ok());
-    let timer = session.and_then(|session| host.timers.borrow_mut().remove(&session));
-    let Some(Timer { call, waker }) = timer else {
+    let Some(call) = session.and_then(|session| host.timers.borrow_mut().cancel(session)) else {
         frame.push_nil();
         return Reply::Values(1);
     };
-    if let Some(waker) = waker {
-        waker.wake();
-    }
+    host.memory.release(TIMER);
     frame.push_kept(call);
     frame.push_element(-1, 2);
     frame.forget(call);

@@ -56,7 +56,7 @@ pub(crate) fn push_connection(
 ) -> Rc<Connection> {
     let connection = Connection::start(host, wire, hold);
     let handle = Rc::new(Handle(Rc::clone(&connection)));
-    frame.push_object_of(handle, host.connection_meta.get());
+    frame.push_object_of(handle, host.connection_meta.get(), 1024);
     // Its fields are made when a script first asks for one.
     frame.push_kept(host.no_fields.get());
     frame.set_environment();

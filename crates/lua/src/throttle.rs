@@ -40,10 +40,10 @@ pub(crate) struct Throttled {
 }
 
 impl Throttled {
-    /// Writes a line, unless there were `most` in this second; how many were left out is told when it is over.
-    pub(crate) fn write(&self, voice: &Voice, most: u32, (level, line): (Level, &[u8])) {
+    /// Lets `write` write a line, unless there were `most` in this second; how many were left out is told when it is over.
+    pub(crate) fn write(&self, voice: &Voice, most: u32, write: impl FnOnce(&Voice)) {
         if self.throttle.admits(most, now()) {
-            voice.write(level, line);
+            write(voice);
             return;
         }
         let dropped = &self.throttle.dropped;

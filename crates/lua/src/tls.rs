@@ -86,7 +86,7 @@ fn make(frame: &Frame<'_>, first: i32) -> Result<TlsServer, String> {
 /// `server(certificates, protocols, suites)`: what a listener meets its clients with, or nil and an error.
 fn server(frame: &Frame<'_>) -> Reply {
     match make(frame, 1) {
-        Ok(server) => frame.push_object(Rc::new(Rc::new(Server(RefCell::new(server))))),
+        Ok(server) => frame.push_object(Rc::new(Rc::new(Server(RefCell::new(server)))), 16384),
         Err(said) => return frame.fail(said.as_bytes()),
     }
     Reply::Values(1)
@@ -122,7 +122,7 @@ fn client(frame: &Frame<'_>) -> Reply {
         TlsClient::new(host.trim_start_matches('[').trim_end_matches(']'), &settings)
     });
     match made {
-        Ok(client) => frame.push_object(Rc::new(Client(client))),
+        Ok(client) => frame.push_object(Rc::new(Client(client)), 16384),
         Err(said) => return frame.fail(said.as_bytes()),
     }
     Reply::Values(1)

@@ -76,11 +76,14 @@ fn give(frame: &Frame<'_>, opened: io::Result<Datagrams>) -> Reply {
     let opened = opened.and_then(|datagrams| Ok((datagrams.address()?, datagrams)));
     match opened {
         Ok((address, datagrams)) => {
-            frame.push_object(Rc::new(Shared(Rc::new(Socket {
-                datagrams: RefCell::new(Some(datagrams)),
-                read: Cell::default(),
-                waker: RefCell::default(),
-            }))));
+            frame.push_object(
+                Rc::new(Shared(Rc::new(Socket {
+                    datagrams: RefCell::new(Some(datagrams)),
+                    read: Cell::default(),
+                    waker: RefCell::default(),
+                }))),
+                1024,
+            );
             frame.push_count(frame.host().next_number());
             frame.push_bytes(address.to_string().as_bytes());
             Reply::Values(3)

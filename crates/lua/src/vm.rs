@@ -11,15 +11,23 @@ use std::rc::{Rc, Weak};
 
 use mlua_sys as ffi;
 use mlua_sys::lua_State;
-use sluice_net::interrupt::{Limit, Rung};
+use sluice_meter::push_log_line;
+use sluice_net::interrupt::{self, Limit, Rung};
 
 use crate::frame::{Frame, Reply, collect};
-use crate::host::{Coroutine, Ending, Host, Id, Idle, Owner, Status};
+use crate::host::{Coroutine, Ending, Host, Id, Idle, Owner, Status, TASK};
 use crate::memory::allocate;
 use crate::settings::Level;
+use crate::timers::Timers;
 
 /// Stack of the program that a state may use; threads have two megabytes.
 const STACK: usize = 1 << 20;
+
+/// Coroutines that are run before the loop turns.
+const SLICE: usize = 64;
+
+/// Bytes that have to be left for a new task: its thread, and what the program keeps.
+const ROOM: usize = 4096;
 
 /// Threads that are kept for the next coroutines.
 const IDLE: usize = 256;
@@ -138,7 +146,7 @@ impl Drop for Vm {
         self.host.coroutines.borrow_mut().clear();
         self.host.idle.borrow_mut().clear();
         self.host.threads.borrow_mut().clear();
-        self.host.timers.borrow_mut().clear();
+        *self.host.timers.borrow_mut() = Timers::default();
         self.host.ready.borrow_mut().clear();
         if let Some(pump) = self.host.pump.borrow_mut().take() {
             pump.wake();
@@ -207,9 +215,43 @@ pub(crate) fn create(host: &Host, owner: Option<Rc<dyn Owner>>) -> (Id, *mut lua
         bereft: false,
         exposed: false,
     };
+    host.memory.charge(TASK);
     let id = Id { index: host.coroutines.borrow_mut().insert(coroutine), generation };
     host.threads.borrow_mut().insert(thread.addr(), id);
     (id, thread)
+}
+
+/// Whether a script may have one more task, or why not.
+pub(crate) fn admit_task(frame: &Frame<'_>) -> Result<(), String> {
+    let host = frame.host();
+    if !host.has_room_for_a_task() {
+        return Err(format!("there are {} tasks already (tasks)", host.settings.tasks));
+    }
+    admit(frame)
+}
+
+/// Whether a script may have one more timer, or why not.
+pub(crate) fn admit_timer(frame: &Frame<'_>) -> Result<(), String> {
+    let host = frame.host();
+    if host.timers.borrow().calls() >= host.settings.tasks {
+        return Err(format!("there are {} timers already (tasks)", host.settings.tasks));
+    }
+    admit(frame)
+}
+
+/// What the program makes for a script that takes none of its blocks must not exceed its memory either.
+fn admit(frame: &Frame<'_>) -> Result<(), String> {
+    let host = frame.host();
+    if host.memory.room() >= ROOM {
+        return Ok(());
+    }
+    let step = host.memory.limit() / 16;
+    if host.memory.used() >= host.collected.get().saturating_add(step) {
+        // SAFETY: a function of the program may collect; finalisers are ours.
+        unsafe { ffi::lua_gc(frame.state(), ffi::LUA_GCCOLLECT, 0) };
+        host.collected.set(host.memory.used());
+    }
+    if host.memory.room() >= ROOM { Ok(()) } else { Err("not enough memory".to_owned()) }
 }
 
 /// Runs a coroutine until it waits or ends, with so many values from its stack, and then those whom it made ready.
@@ -224,20 +266,39 @@ pub(crate) fn run_in_line(host: &Host, id: Id, values: i32) {
     run_ready(host);
 }
 
-/// Those who are ready at this moment; who becomes ready by them waits for the next turn of the loop.
+/// Those who are ready at this moment; who becomes ready by them waits for the next turn of the loop. If they are many,
+/// all of them wait: the loop sees to sockets, timers and signals between slices.
 #[inline]
-pub(crate) fn run_ready(host: &Host) {
+fn run_ready(host: &Host) {
+    let turn = host.ready.borrow().len();
+    match turn {
+        0 => {}
+        1..=SLICE => run_so_many(host, turn),
+        _ => host.wake_pump(),
+    }
+}
+
+/// The first of those who are ready.
+pub(crate) fn run_slice(host: &Host) {
     let turn = host.ready.borrow().len();
     if turn > 0 {
-        run_so_many(host, turn);
+        run_so_many(host, turn.min(SLICE));
     }
 }
 
 fn run_so_many(host: &Host, turn: usize) {
+    let began = interrupt::tick();
     for _ in 0..turn {
         let Some(id) = host.ready.borrow_mut().pop_front() else { break };
-        let values = host.coroutines.borrow().get(id.index).map_or(0, |it| it.values);
+        let found = host.coroutines.borrow().get(id.index).map(|it| (it.generation, it.values));
+        let Some((_, values)) = found.filter(|(generation, _)| *generation == id.generation) else {
+            continue;
+        };
         resume(host, id, values);
+        // One of them may have taken all of its budget.
+        if interrupt::tick() != began {
+            break;
+        }
     }
     if !host.ready.borrow().is_empty() {
         host.wake_pump();
@@ -361,13 +422,7 @@ pub(crate) fn clear(thread: *mut lua_State) {
 
 /// A coroutine is no more: nothing resumes it.
 pub(crate) fn retire(host: &Host, id: Id) {
-    let removed = {
-        let mut coroutines = host.coroutines.borrow_mut();
-        let known = coroutines.get(id.index).is_some_and(|it| it.generation == id.generation);
-        if known { coroutines.try_remove(id.index) } else { None }
-    };
-    let Some(Coroutine { thread, anchor, .. }) = removed else { return };
-    host.threads.borrow_mut().remove(&thread.addr());
+    let Some(Coroutine { anchor, .. }) = host.remove(id) else { return };
     give_up(host, anchor);
 }
 
@@ -388,12 +443,7 @@ pub(crate) fn problem(host: &Host, thread: *mut lua_State, word: Option<&str>) -
 
 /// Its function returned.
 fn finish(host: &Host, id: Id) {
-    let Some(Coroutine { thread, anchor, owner, exposed, .. }) =
-        host.coroutines.borrow_mut().try_remove(id.index)
-    else {
-        return;
-    };
-    host.threads.borrow_mut().remove(&thread.addr());
+    let Some(Coroutine { thread, anchor, owner, exposed, .. }) = host.remove(id) else { return };
     // SAFETY: the thread is kept, and has ended.
     unsafe { ffi::lua_settop(thread, 0) };
     let mut idle = host.idle.borrow_mut();
@@ -411,8 +461,7 @@ fn finish(host: &Host, id: Id) {
 /// It failed, with its message on top of its stack unless there is a word about it.
 fn fail(host: &Host, id: Id, thread: *mut lua_State, word: Option<&str>) {
     let said = problem(host, thread, word);
-    host.threads.borrow_mut().remove(&thread.addr());
-    let removed = host.coroutines.borrow_mut().try_remove(id.index);
+    let removed = host.remove(id);
     let bereft = removed.as_ref().is_some_and(|it| it.bereft);
     let level = if bereft { Level::Debug } else { Level::Error };
     if level >= host.level.get() {
@@ -435,7 +484,10 @@ fn message(frame: &Frame<'_>) -> String {
 
 /// A message with the functions that were running on the thread of the frame.
 fn traceback(frame: &Frame<'_>, said: &str) -> String {
-    let Ok(text) = std::ffi::CString::new(said.replace('\0', "\\0")) else {
+    // Whatever it holds: below it stand lines that nobody can forge.
+    let mut line = Vec::new();
+    push_log_line(&mut line, said.as_bytes());
+    let Ok(text) = std::ffi::CString::new(line) else {
         return said.to_owned();
     };
     // SAFETY: pushes a string onto the same stack; if that is full, there is room for errors.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sluice_meter::{push_log_line, push_log_report};
 use sluice_net::LogWriter;
 
 use crate::settings::Level;
@@ -46,8 +47,17 @@ impl Voice {
         &self.name
     }
 
-    /// Writes a line of this level to the log.
+    /// Writes a text of this level to the log, as one line whatever is in it.
     pub(crate) fn write(&self, level: Level, line: &[u8]) {
+        self.put(level, line, push_log_line);
+    }
+
+    /// The same with what may have a traceback, whose lines stay lines.
+    pub(crate) fn report(&self, level: Level, text: &[u8]) {
+        self.put(level, text, push_log_report);
+    }
+
+    fn put(&self, level: Level, line: &[u8], push: fn(&mut Vec<u8>, &[u8])) {
         let Some(log) = &self.log else { return };
         let mut text = Vec::with_capacity(line.len() + self.name.len() + 12);
         text.extend_from_slice(level.word().as_bytes());
@@ -57,7 +67,7 @@ impl Voice {
             text.extend_from_slice(self.name.as_bytes());
             text.extend_from_slice(b": ");
         }
-        text.extend_from_slice(line);
+        push(&mut text, line);
         text.push(b'\n');
         log.write(text);
     }

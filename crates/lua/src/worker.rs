@@ -11,6 +11,7 @@ use crate::host::{Ending, Host, Owner};
 use crate::modules::install;
 use crate::ports::Ports;
 use crate::settings::Settings;
+use crate::task;
 use crate::vm::{self, Vm};
 use crate::voice::Voice;
 
@@ -31,7 +32,7 @@ pub(crate) async fn work(parts: Parts) -> Result<u8, String> {
     let host = Host::new(settings, voice, ports, index);
     let vm = Vm::new(Rc::clone(&host)).map_err(|error| format!("cannot start LuaJIT: {error}"))?;
     install(&host)?;
-    spawn(pump(Rc::clone(&host)));
+    spawn(task::pump(Rc::clone(&host)));
     spawn(deliver(Rc::clone(&host), signals));
     begin(&host)?;
     let status = poll_fn(|cx| match host.exit.get() {
@@ -68,20 +69,6 @@ impl Owner for Main {
             self.0.leave(1);
         }
     }
-}
-
-/// Runs who is ready when nobody else does.
-async fn pump(host: Rc<Host>) {
-    poll_fn(|cx| {
-        let mut pump = host.pump.borrow_mut();
-        if pump.is_none() {
-            *pump = Some(cx.waker().clone());
-        }
-        drop(pump);
-        vm::run_ready(&host);
-        Poll::<()>::Pending
-    })
-    .await;
 }
 
 /// Tells the script of signals.

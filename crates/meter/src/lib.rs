@@ -14,6 +14,7 @@ mod filter;
 mod grpc;
 mod histogram;
 mod listener;
+mod log_text;
 mod meters;
 mod metric;
 mod per_worker;
@@ -38,6 +39,7 @@ pub use histogram::Histogram;
 pub use listener::{
     HANDSHAKE_REASONS, HTTP2_REASONS, HandshakeMeter, Http2Meter, ListenerMeter, TLS_VERSIONS,
 };
+pub use log_text::{push_log_line, push_log_report};
 pub use meters::{Meters, Name, ShownCertificate};
 pub use metric::reference;
 pub use per_worker::PerWorker;

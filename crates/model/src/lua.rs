@@ -22,6 +22,10 @@ pub struct LuaScript {
     pub memory: u64,
     /// CPU time that it may take without waiting for anything.
     pub budget: Duration,
+    /// Tasks that it may have on each worker, and timers that may be to come.
+    pub tasks: usize,
+    /// Variables of the environment that `os.getenv` finds.
+    pub env: Vec<String>,
     /// What it may do beside what every script may.
     pub allow: Vec<LuaAccess>,
     /// Stores that it may use.
@@ -176,6 +180,19 @@ macro_rules! lua_section {
                           meanwhile.",
                 },
                 Key {
+                    name: "tasks",
+                    kind: Kind::Integer { min: 1, max: 10_000_000, word: None },
+                    preset: Preset::Value("100000"),
+                    doc: "Tasks that the script may have at once on each worker, those of connections included, and \
+                          timers that may be to come; `fork` and `after` fail beyond.",
+                },
+                Key {
+                    name: "env",
+                    kind: Kind::Texts("name"),
+                    preset: Preset::Absent("none"),
+                    doc: "Variables of the environment that `os.getenv` finds; for all others it gives nil.",
+                },
+                Key {
                     name: "allow",
                     kind: Kind::Texts("`files` or `processes`"),
                     preset: Preset::Absent("neither"),
@@ -238,6 +255,8 @@ pub(crate) fn read_bounds(fields: &Fields<'_, '_>, source: LuaSource) -> Option<
         variables: variables.collect(),
         memory: fields.size("memory")?,
         budget: fields.duration("budget"),
+        tasks: usize::try_from(fields.integer("tasks")?).unwrap_or(usize::MAX),
+        env: fields.list("env", parse_variable),
         allow: fields.list("allow", parse_access),
         stores: Vec::new(),
     })
@@ -305,6 +324,15 @@ fn read_chunks(fields: &Fields<'_, '_>) -> Option<Vec<LuaChunk>> {
         }
     }
     Some(chunks)
+}
+
+fn parse_variable(text: &str) -> Result<String, Flaw> {
+    if !text.is_empty() && !text.contains(['=', '\0']) {
+        return Ok(text.to_owned());
+    }
+    let shown = text.escape_debug();
+    Err(Flaw::new(format!("\"{shown}\" is no name of a variable of the environment"))
+        .with_help("write the name alone, as in env = [\"HOME\"]"))
 }
 
 fn parse_access(text: &str) -> Result<LuaAccess, Flaw> {

@@ -141,6 +141,8 @@ pub(super) fn settings(script: &LuaScript, workers: usize) -> Settings {
         variables: script.variables.clone(),
         memory: usize::try_from(script.memory).unwrap_or(usize::MAX),
         budget: script.budget,
+        tasks: script.tasks,
+        env: script.env.clone(),
         access: access.collect(),
         role: Role::Part,
         workers,

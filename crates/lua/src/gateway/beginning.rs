@@ -28,7 +28,7 @@ pub(super) fn begin(host: &Rc<Host>, script: &Script) -> Result<(), String> {
 fn is_deaf(host: &Host) -> bool {
     host.intake.is_awaited()
         && host.coroutines.borrow().is_empty()
-        && host.timers.borrow().is_empty()
+        && host.timers.borrow().calls() == 0
 }
 
 /// The coroutine of the script itself. Weak: it belongs to the host.

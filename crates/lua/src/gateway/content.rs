@@ -32,7 +32,7 @@ impl Failure {
         if let Some(meter) = &self.meter {
             meter.count(self.worker, 3);
         }
-        self.voice.write(Level::Error, said.as_bytes());
+        self.voice.report(Level::Error, said.as_bytes());
     }
 }
 

@@ -55,7 +55,7 @@ fn family(frame: &Frame<'_>) -> Reply {
     match opened {
         Ok(family) => {
             frame.host().keep_family(&family);
-            frame.push_object(Rc::new(Family(family)));
+            frame.push_object(Rc::new(Family(family)), 0);
             Reply::Values(1)
         }
         Err(problem) => frame.fail(problem.to_string().as_bytes()),
@@ -93,7 +93,7 @@ fn series(frame: &Frame<'_>) -> Reply {
     if values.len() != family.0.labels() {
         return frame.raise("a value for each label is expected");
     }
-    frame.push_object(Rc::new(Series(family.0.series(&values))));
+    frame.push_object(Rc::new(Series(family.0.series(&values))), 0);
     Reply::Values(1)
 }
 

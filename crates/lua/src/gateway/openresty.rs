@@ -60,7 +60,7 @@ pub(crate) fn load(
         }
         push_functions(frame, &shared::FUNCTIONS);
         frame.set_field(b"store");
-        frame.push_object(Rc::new(Null));
+        frame.push_object(Rc::new(Null), 0);
         frame.set_field(b"null");
         frame.push_table(0, 0);
         for (index, (name, text)) in (1..).zip(PARTS) {

@@ -52,7 +52,7 @@ fn open_named(frame: &Frame<'_>) -> Reply {
     };
     let host = frame.host();
     match host.settings.stores.iter().find(|(known, _)| *known == name) {
-        Some((name, size)) => frame.push_object(Rc::new(Handle(open(name, *size)))),
+        Some((name, size)) => frame.push_object(Rc::new(Handle(open(name, *size))), 0),
         None => frame.push_nil(),
     }
     Reply::Values(1)

@@ -1,9 +1,7 @@
 //! A script on one worker: its state, the functions it has for the phases of an exchange, and coroutines to run them in.
 
 use std::cell::RefCell;
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
 
 use mlua_sys::{lua_CFunction, lua_State};
 use sluice_net::spawn;
@@ -15,6 +13,7 @@ use crate::host::{Desk, Host, Id, Status};
 use crate::modules::{install, push_functions};
 use crate::ports::Ports;
 use crate::settings::Role;
+use crate::task;
 use crate::vm::{self, Vm};
 use crate::voice::Voice;
 
@@ -98,7 +97,7 @@ impl Station {
         install(&host)?;
         let [request, response] = prepare(&host)?;
         // Where no loop runs, on threads that only try a script, nobody does.
-        spawn(pump(Rc::clone(&host)));
+        spawn(task::pump(Rc::clone(&host)));
         let functions = match script.settings.role {
             Role::Listener(_) => beginning::begin(&host, script).map(|()| Functions::default())?,
             Role::Service | Role::Part => load(&host, script)?,
@@ -238,17 +237,4 @@ fn function(frame: &Frame<'_>, table: i32, name: &str) -> Option<i32> {
     }
     frame.pop();
     None
-}
-
-/// Runs who is ready when nobody else does, until the state is closed.
-async fn pump(host: Rc<Host>) {
-    poll_fn(|cx| {
-        if host.main.get().is_null() {
-            return Poll::Ready(());
-        }
-        *host.pump.borrow_mut() = Some(cx.waker().clone());
-        vm::run_ready(&host);
-        Poll::Pending
-    })
-    .await;
 }

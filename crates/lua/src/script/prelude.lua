@@ -87,6 +87,8 @@ if not facts.processes then
   end
 end
 os.exit, os.setlocale = nil, nil
+-- The environment often holds secrets: a script sees what it is said to.
+os.getenv = native.environment
 
 -- LuaJIT has no hooks while it handles an error that came from one: a handler that does not end could not be stopped.
 local overrun, protected = native.overrun, xpcall

@@ -31,7 +31,7 @@ function silly.pcall(f, ...)
 end
 
 function silly.error(problem)
-  native.log(3, traceback(tostring(problem), 2))
+  native.log(3, tostring(problem), traceback("", 2))
 end
 
 function silly.exit(status)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scripted::{Peer, Scripted};
+use super::scripted::{PATIENCE, Peer, Scripted};
 
 /// For loops that only the budget ends, and for what ends otherwise.
 const SHORT: Duration = Duration::from_millis(50);
@@ -320,4 +320,132 @@ fn noise_is_nothing_but_noise() {
     );
     script.expect(&["0 still here"]);
     assert_eq!(script.log(), "");
+}
+
+/// Doubles its tasks whenever it runs.
+const BOMB: &str = "local function f() task.fork(f) task.fork(f) end task.fork(f)";
+
+#[test]
+fn tasks_that_multiply_stop_nobody_else() {
+    let script = format!(
+        "local time_out = false
+         serve(function(c) while true do local l = c:read('\\n') if not l then return end c:write(l) end end)
+         require('silly.signal').signal('SIGTERM', function() report('told') os.exit = nil require('silly').exit(7) end)
+         task.fork(function() time.sleep(50) report('slept') end)
+         time.after(50, function() report('rang') end)
+         {BOMB}"
+    );
+    let mut script = Scripted::start_with(&script, |settings| settings.tasks = 300);
+    let mut peer = script.connect();
+    for _ in 0..20 {
+        peer.send("still here\n");
+        peer.expect("still here\n");
+    }
+    let mut seen = [script.line(), script.line()];
+    seen.sort();
+    assert_eq!(seen, ["rang", "slept"]);
+    script.signal("SIGTERM");
+    script.expect(&["told"]);
+    assert_eq!(script.end(), Ok(7));
+    let log = script.log();
+    assert!(log.contains("there are 300 tasks already (tasks)"), "{log}");
+}
+
+#[test]
+fn what_the_program_keeps_for_a_script_counts_as_its_memory() {
+    for body in [
+        "while true do task.fork(function() task.wait() end) end",
+        "while true do for _ = 1, 1000 do task.fork(function() time.sleep(1e9) end) end time.sleep(0) end",
+        "local function f() end while true do time.after(1e9, f) end",
+        "local h, t = require 'silly.crypto.hash', {} while true do t[#t + 1] = h.new('sha256') end",
+        "local channel = require 'silly.sync.channel'.new() while true do channel:push(1) end",
+        "local mutex = require 'silly.sync.mutex'.new() while true do mutex:lock({}) end",
+        "local group = require 'silly.sync.waitgroup'.new() while true do group:fork(function() task.wait() end) end",
+    ] {
+        let script = format!(
+            "serve(function(c) while true do local l = c:read('\\n') if not l then return end c:write(l) end end)
+             task.fork(function() {body} end)"
+        );
+        let mut script = Scripted::start_with(&script, |settings| {
+            settings.memory = 8 << 20;
+            settings.tasks = 10_000_000;
+            settings.budget = LONG;
+        });
+        let mut peer = script.connect();
+        let began = std::time::Instant::now();
+        while !script.log().contains("not enough memory") {
+            assert!(began.elapsed() < PATIENCE, "{body}: {}", script.log());
+            peer.send("meanwhile\n");
+            peer.expect("meanwhile\n");
+        }
+        peer.send("still here\n");
+        peer.expect("still here\n");
+    }
+}
+
+#[test]
+fn timers_have_a_bound_and_cancelled_ones_do_not_count() {
+    let mut script = Scripted::start_with(
+        "local function f() end
+         local first = time.after(1e9, f)
+         for _ = 2, 100 do time.after(1e9, f) end
+         report(select(2, pcall(time.after, 1e9, f)))
+         time.cancel(first)
+         first = time.after(1e9, f)
+         time.cancel(first)
+         report(pcall(time.after, 1, function() report('rang') end))
+         time.sleep(5)
+         for _ = 1, 1000 do time.cancel(time.after(1e9, f)) end",
+        |settings| settings.tasks = 100,
+    );
+    let said = script.line();
+    assert!(said.contains("there are 100 timers already (tasks)"), "{said}");
+    assert!(script.line().starts_with("true "));
+    // The last place is free again.
+    script.expect(&["rang"]);
+}
+
+#[test]
+fn timers_that_are_due_wait_for_room() {
+    let mut script = Scripted::start_with(
+        "local blocked = {}
+         for index = 1, 9 do blocked[index] = task.fork(task.wait) end
+         time.after(1, function() report('rang') end)
+         report((pcall(task.fork, function() end)))
+         time.sleep(20)
+         report('slept')
+         task.wakeup(blocked[1])",
+        |settings| settings.tasks = 10,
+    );
+    script.expect(&["false", "slept", "rang"]);
+}
+
+#[test]
+fn the_environment_is_what_the_script_is_to_see() {
+    // Both are in the environment of every test.
+    let mut script = Scripted::start_with(
+        "report(os.getenv('PATH') ~= nil, os.getenv('CARGO_MANIFEST_DIR'), os.getenv('NOT_THERE'), pcall(os.getenv))",
+        |settings| settings.env = vec!["PATH".to_owned(), "NOT_THERE".to_owned()],
+    );
+    let said = script.line();
+    assert!(said.starts_with("true nil nil false "), "{said}");
+}
+
+#[test]
+fn nobody_forges_lines_of_the_log() {
+    let mut script = Scripted::start(
+        "local log = require 'silly.logger'
+         log.info('one\\nerror: two\\27[2J\\r\\155')
+         task.fork(function() error('three\\nerror: four\\n\\tfive') end)
+         task.fork(function() error('six\\0\\27', 0) end)
+         time.sleep(1)
+         report('done')",
+    );
+    script.expect(&["done"]);
+    let log = script.log();
+    let starts: Vec<_> = log.lines().filter(|line| !line.starts_with('\t')).collect();
+    assert_eq!(starts.len(), 5, "{log}");
+    assert_eq!(starts.first(), Some(&"info: one\\nerror: two\\x1b[2J\\r\\x9b"), "{log}");
+    assert!(log.contains("three\\nerror: four\\n\tfive\nstack traceback:\n\t"), "{log}");
+    assert!(log.contains("error: six\\x00\\x1b\nstack traceback:\n"), "{log}");
 }
