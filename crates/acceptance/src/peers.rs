@@ -1,89 +1,9 @@
 //! Foreign servers on free ports, as far as tests need them: nginx, HAProxy, redis-server and one of WebSocket.
 
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use sluice_testkit::{Scratch, unclaimed_port};
-
-use crate::eventually;
-
-/// How often another free port is tried: somebody may take it before the server does.
-const ATTEMPTS: usize = 5;
-
-/// A running server, killed on drop.
-#[derive(Debug)]
-pub struct Peer {
-    child: Child,
-    scratch: Scratch,
-    /// `127.0.0.1:38000`.
-    pub address: String,
-}
-
-impl Peer {
-    /// Its process id.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// The directory it runs in.
-    #[must_use]
-    pub fn scratch(&self) -> &Scratch {
-        &self.scratch
-    }
-
-    /// Starts what `command` makes for a directory and an address.
-    fn start(command: impl Fn(&Scratch, &str) -> Command) -> Self {
-        for _ in 0..ATTEMPTS {
-            let (scratch, address) = (Scratch::new(), format!("127.0.0.1:{}", unclaimed_port()));
-            let mut command = command(&scratch, &address);
-            command.current_dir(scratch.path());
-            let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let child = quiet.spawn().expect("the peer is installed: `make test` does that");
-            let mut peer = Self { child, scratch, address };
-            let mut ended = false;
-            let answers = eventually(|| {
-                ended = !matches!(peer.child.try_wait(), Ok(None));
-                ended || listens(peer.child.id(), &peer.address)
-            });
-            if answers && !ended {
-                return peer;
-            }
-        }
-        panic!("the peer did not start in {ATTEMPTS} attempts");
-    }
-}
-
-/// Whether this very process listens at a port. To be connected would not say so: what looked for a free port may still
-/// have a listener there, in a process that another test has forked and that has not become its program yet.
-fn listens(process: u32, address: &str) -> bool {
-    let port = address.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
-    let suffix = format!(":{:04X}", port.unwrap_or_default());
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    let sockets: Vec<PathBuf> = table
-        .lines()
-        .filter_map(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let (local, state, inode) = (words.get(1)?, words.get(3)?, words.get(9)?);
-            let found = local.ends_with(&suffix) && *state == LISTEN;
-            found.then(|| PathBuf::from(format!("socket:[{inode}]")))
-        })
-        .collect();
-    let open = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
-    open.flatten()
-        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
-        .any(|file| sockets.contains(&file))
-}
-
-/// The state of a listening socket in `/proc/net/tcp`.
-const LISTEN: &str = "0A";
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+pub use sluice_testkit::Peer;
+use sluice_testkit::Scratch;
 
 /// Settings that keep nginx in one process and within its directory.
 const NGINX: &str = "daemon off; master_process off; pid nginx.pid; error_log stderr;\n\

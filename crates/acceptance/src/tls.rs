@@ -121,7 +121,7 @@ pub struct Fetched {
 #[must_use]
 pub fn curl(arguments: &[&str]) -> Fetched {
     let done = Command::new("curl")
-        .args(["-s", "-i", "--max-time", "20", "--noproxy", "*"])
+        .args(["-s", "-i", "--max-time", "60", "--noproxy", "*"])
         .args(arguments)
         .output()
         .expect("curl is installed");

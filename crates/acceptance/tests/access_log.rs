@@ -19,7 +19,7 @@ fn logging(log: &str, origin: &str) -> Sluice {
     Sluice::start(&format!(
         "workers = 1\n[admin]\naddress = \"127.0.0.1:0\"\n[log]\n{log}\n\
          [[listener]]\nname = \"web\"\naddress = \"127.0.0.1:0\"\n\
-         [upstream.api]\nservers = [\"{origin}\"]\ntimeout = {{ read = \"200ms\" }}\n\
+         [upstream.api]\nservers = [\"{origin}\"]\ntimeout = {{ read = \"1s\" }}\n\
          [[route]]\nname = \"own\"\npath = \"/\"\nrespond = \"hello\"\n\
          [[route]]\nname = \"there\"\npath = \"/origin\"\nproxy = \"api\"\nbody_limit = \"4B\"\n"
     ))

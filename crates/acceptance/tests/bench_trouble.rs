@@ -8,7 +8,6 @@
 )]
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use sluice_acceptance::load::{bench, bench_plainly};
 use sluice_testkit::{
@@ -133,7 +132,8 @@ fn ctrl_c_prints_the_report_of_what_ran() {
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         let outcome = json.get(0).unwrap_or(&json);
         assert_eq!(outcome["interrupted"], true, "{words:?}");
-        assert!(outcome["responses"].as_u64().unwrap() >= 19, "{words:?} {outcome}");
+        // Two of the twenty that the origin has seen may be under way.
+        assert!(outcome["responses"].as_u64().unwrap() >= 18, "{words:?} {outcome}");
         assert!(done.stdout.contains("interrupted"), "{words:?} {}", done.stdout);
     }
 }
@@ -148,7 +148,7 @@ fn ctrl_c_ends_a_run_that_waits_for_an_answer() {
     let job = Job::start(&line, scratch.path());
     assert!(origin.wait_for_requests(1));
     job.signal(Signal::Interrupt);
-    let done = job.finish(Duration::from_secs(8));
+    let done = job.finish(PATIENCE);
     gate.open();
     assert!(done.stdout.contains("interrupted"), "{done:?}");
     assert!(done.stdout.contains("0 answered"), "{done:?}");

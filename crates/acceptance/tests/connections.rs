@@ -15,8 +15,8 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use sluice_acceptance::{PREAMBLE, eventually, metric, passing};
 use sluice_testkit::{
-    After, Asked, ByteScript, Exchange, Failure, Gate, Origin, Scratch, Sluice, State, Stream,
-    behaviour, get,
+    After, Asked, ByteScript, Exchange, Failure, Gate, Origin, PATIENCE, SOON, Scratch, Sluice,
+    State, Stream, behaviour, get,
 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -63,7 +63,7 @@ fn pipelined_requests_are_answered_in_their_order() {
 fn a_burst_is_answered_in_one_go() {
     let sluice = answering("");
     let mut client = Stream::connect(&sluice.address("web")).unwrap();
-    client.set_timeout(Duration::from_secs(10)).unwrap();
+    client.set_timeout(PATIENCE).unwrap();
     for count in [1, 16, 64] {
         std::io::Write::write_all(&mut client, GET.repeat(count).as_bytes()).unwrap();
         let (mut bytes, mut reads, mut piece) = (Vec::new(), 0, vec![0; 1 << 20]);
@@ -155,7 +155,7 @@ fn from(address: &str, to: &str) -> TcpStream {
 
 fn is_served(stream: &mut TcpStream) -> bool {
     let _ = std::io::Write::write_all(stream, GET.as_bytes());
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut answer = [0; 1024];
     matches!(stream.read(&mut answer), Ok(count) if answer[..count].ends_with(b"hello"))
 }
@@ -190,7 +190,7 @@ fn ending(client: &mut ByteScript) -> (Duration, Vec<u8>, State) {
 
 #[test]
 fn idle_connections_end_in_silence() {
-    let sluice = answering("timeout = { idle = \"300ms\", head = \"5s\" }");
+    let sluice = answering("timeout = { idle = \"300ms\", head = \"60s\" }");
     for requests in [0, 1, 2] {
         let mut client = ByteScript::connect(&sluice.address("web"));
         for _ in 0..requests {
@@ -198,17 +198,14 @@ fn idle_connections_end_in_silence() {
         }
         let (waited, bytes, state) = ending(&mut client);
         assert_eq!((bytes.as_slice(), state), (b"".as_slice(), State::Closed));
-        assert!(
-            waited >= Duration::from_millis(250) && waited < Duration::from_secs(3),
-            "{waited:?}"
-        );
+        assert!(waited >= Duration::from_millis(250) && waited < SOON, "{waited:?}");
     }
     sluice.stop();
 }
 
 #[test]
 fn a_head_in_drops_is_given_up() {
-    let sluice = answering("timeout = { head = \"500ms\", idle = \"5s\" }");
+    let sluice = answering("timeout = { head = \"500ms\", idle = \"60s\" }");
     let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X-Slow: y\r\n".repeat(50));
     for (before, drops) in [("", true), (GET, true), ("", false), (GET, false)] {
         let mut client = ByteScript::connect(&sluice.address("web"));
@@ -228,10 +225,7 @@ fn a_head_in_drops_is_given_up() {
         let answer = client.read_response(Asked::Get).unwrap();
         let waited = begun.elapsed();
         assert_eq!((answer.status, client.finish_sending().wait_for_end()), (408, State::Closed));
-        assert!(
-            waited >= Duration::from_millis(450) && waited < Duration::from_secs(3),
-            "{waited:?}"
-        );
+        assert!(waited >= Duration::from_millis(450) && waited < SOON, "{waited:?}");
     }
     sluice.stop();
 }
@@ -247,12 +241,12 @@ fn wait_a_moment(client: &ByteScript) -> bool {
 #[test]
 fn content_may_be_slow_but_not_stop() {
     let origin = Origin::start(behaviour::sink);
-    let sluice = Sluice::start(&passing("timeout = { body = \"400ms\" }", origin.address(), ""));
+    let sluice = Sluice::start(&passing("timeout = { body = \"2s\" }", origin.address(), ""));
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n";
     let mut client = ByteScript::connect(&sluice.address("web"));
     client.send(head);
     for _ in 0..10 {
-        let _ = client.stream().set_timeout(Duration::from_millis(100));
+        let _ = client.stream().set_timeout(Duration::from_millis(250));
         assert!(!wait_a_moment(&client));
         client.send("x");
     }
@@ -263,10 +257,7 @@ fn content_may_be_slow_but_not_stop() {
         let answer = client.read_response(Asked::Get).unwrap();
         let waited = begun.elapsed();
         assert_eq!(answer.status, 408, "{sent:?}");
-        assert!(
-            waited >= Duration::from_millis(350) && waited < Duration::from_secs(3),
-            "{waited:?}"
-        );
+        assert!(waited >= Duration::from_millis(1900) && waited < SOON, "{waited:?}");
         assert_eq!(client.finish_sending().wait_for_end(), State::Closed);
         assert!(origin.wait_for_open_connections(0), "half a request is of no use to the origin");
         client = ByteScript::connect(&sluice.address("web"));
@@ -283,7 +274,7 @@ fn a_client_that_takes_nothing_is_cut_off() {
     client.send(GET).read_until(b"\r\n\r\n").unwrap();
     let begun = Instant::now();
     assert!(origin.wait_for_open_connections(0));
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < SOON);
     let sample = "sluice_faults_total{side=\"downstream\",reason=\"timed_out\"}";
     assert!(eventually(|| metric(&sluice.admin(), sample) == 1));
     sluice.stop();

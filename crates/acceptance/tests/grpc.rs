@@ -188,7 +188,7 @@ fn a_stream_ends_at_its_deadline_with_a_status() {
         exchange.write(b"a\r\n\0\0\0\0\x05hello\r\n")?;
         exchange.sink_body().map(drop)
     });
-    let sluice = proxying(&[&origin], "", "grpc = { max_timeout = \"100ms\" }");
+    let sluice = proxying(&[&origin], "", "grpc = { max_timeout = \"1s\" }");
     let mut client = Http2Client::connect(&sluice.address("web"));
     let stream = client.begin(("POST", "/a.B/C"), CALL, BodyLength::Framed);
     let answer = client.wait(stream);

@@ -7,12 +7,11 @@
     reason = "a test fails by panicking"
 )]
 
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use sluice_acceptance::tls::{Made, made};
 use sluice_acceptance::{config, eventually, metric};
-use sluice_testkit::{Scratch, Sluice, get, unclaimed_port};
+use sluice_testkit::{Peer, Scratch, Sluice, get};
 
 /// All cases but those that need credentials of somebody's cloud, or several servers that know their numbers.
 const CASES: &[&str] = &[
@@ -36,32 +35,13 @@ const CASES: &[&str] = &[
     "channel_soak",
 ];
 
-/// The server of grpc-go; it ends with the test.
-struct Peer {
-    child: Child,
-    port: u16,
-}
-
-impl Peer {
-    fn start(more: &[&str]) -> Self {
-        // It takes no port 0.
-        let port = unclaimed_port();
-        let child = Command::new("server")
-            .args(["--port", &port.to_string()])
-            .args(more)
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("grpc-go's interop server is installed: `make test` does that");
-        assert!(eventually(|| TcpStream::connect(("127.0.0.1", port)).is_ok()));
-        Self { child, port }
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The server of grpc-go.
+fn server(more: &[&str]) -> Peer {
+    Peer::start(|_, address| {
+        let mut command = Command::new("server");
+        command.args(["--port", address.rsplit(':').next().unwrap()]).args(more);
+        command
+    })
 }
 
 fn gateway(listener: &str, upstream: &str) -> Sluice {
@@ -105,9 +85,8 @@ const BACKEND_METRICS: &str =
 
 #[test]
 fn all_cases_without_tls() {
-    let peer = Peer::start(&[]);
-    let upstream =
-        format!("[upstream.api]\nservers = \"127.0.0.1:{}\"\nprotocol = \"http2\"", peer.port);
+    let peer = server(&[]);
+    let upstream = format!("[upstream.api]\nservers = \"{}\"\nprotocol = \"http2\"", peer.address);
     let checked = format!("{upstream}\nhealth = {{ grpc = true, interval = \"20ms\" }}");
     let sluice = gateway("", &checked);
     let failed = failures(&sluice.address("web"), &[]);
@@ -117,7 +96,7 @@ fn all_cases_without_tls() {
         metric(&sluice.admin(), &name)
     };
     // It has no service of health, as the check finds out; alone it is asked all the same.
-    let server = format!("{{upstream=\"api\",server=\"127.0.0.1:{}\"}}", peer.port);
+    let server = format!("{{upstream=\"api\",server=\"{}\"}}", peer.address);
     assert!(eventually(
         || metric(&sluice.admin(), &format!("sluice_server_available{server}")) == 0
     ));
@@ -138,12 +117,11 @@ fn all_cases_over_tls() {
     let (cert_file, key_file) = (path("a.pem"), path("a.key"));
     std::fs::write(&cert_file, cert).unwrap();
     std::fs::write(&key_file, key).unwrap();
-    let peer =
-        Peer::start(&["--use_tls", "--tls_cert_file", &cert_file, "--tls_key_file", &key_file]);
+    let peer = server(&["--use_tls", "--tls_cert_file", &cert_file, "--tls_key_file", &key_file]);
     let upstream = format!(
-        "[upstream.api]\nservers = \"https://127.0.0.1:{}\"\nprotocol = \"negotiate\"\n\
+        "[upstream.api]\nservers = \"https://{}\"\nprotocol = \"negotiate\"\n\
          tls = {{ server_name = \"foo.test.google.fr\", ca = \"{cert_file}\" }}",
-        peer.port
+        peer.address
     );
     let listener =
         format!("tls = {{ certificates = [{{ cert = \"{cert_file}\", key = \"{key_file}\" }}] }}");

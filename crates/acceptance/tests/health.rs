@@ -106,7 +106,7 @@ fn the_log_says_what_is_wrong() {
     for (ill, reason) in rows {
         let (switch, origin) = patient("x");
         let health =
-            "health = { path = \"/up\", body = \"up\", interval = \"10ms\", timeout = \"100ms\" }";
+            "health = { path = \"/up\", body = \"up\", interval = \"10ms\", timeout = \"1s\" }";
         let sluice = Sluice::start(&checked(1, &[&origin], health));
         assert!(eventually(|| checks(&sluice, &origin) > 0), "{reason}");
         switch.set(ill);
@@ -287,13 +287,13 @@ fn a_server_that_fails_requests_is_ejected_and_comes_back() {
         let switch = Switch::new(behaviour::fixed(200, "first"));
         let first = Origin::start(switch.behaviour());
         let second = Origin::start(behaviour::fixed(200, "second"));
-        let ejection = "ejection = { failures = 3, time = \"300ms\" }\nretry.attempts = 0";
+        let ejection = "ejection = { failures = 3, time = \"1s\" }\nretry.attempts = 0";
         let sluice = Sluice::start(&checked(2, &[&first, &second], ejection));
         let web = sluice.address("web");
         switch.set(ill);
         let line = until_ejected(&sluice, 0);
         let name = format!("upstream api: {}", first.address());
-        assert!(line.contains(&format!("{name} is ejected for 300ms: ")), "{what}: {line}");
+        assert!(line.contains(&format!("{name} is ejected for 1s: ")), "{what}: {line}");
         assert!(line.ends_with("failures in a row"), "{what}: {line}");
         assert_eq!(of_server(&sluice, "ejections_total", &first), 1, "{what}");
         assert!(of_server(&sluice, "faulty_total", &first) >= 3, "{what}");

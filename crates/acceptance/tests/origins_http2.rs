@@ -140,7 +140,7 @@ fn a_connection_that_ends_takes_no_more_requests_and_loses_none() {
         ),
         _ => Deed::text(&format!("connection {}", request.connection)),
     });
-    let sluice = before(&origin.address(), "timeout = { read = \"500ms\" }");
+    let sluice = before(&origin.address(), "timeout = { read = \"1s\" }");
     let mut client = Http2Client::connect(&sluice.address("web"));
     assert_eq!(client.get("/").text(), "connection 0");
     let last = client.begin(("GET", "/last"), &[], BodyLength::Empty);

@@ -42,7 +42,7 @@ fn breaks_off(exchange: &mut Exchange) -> io::Result<()> {
 #[test]
 fn each_condition_leads_to_another_try() {
     let all = "on = [\"connect\", \"reset\", \"timeout\", \"4xx\", \"5xx\"]";
-    let soon = "per_try_timeout = \"100ms\"";
+    let soon = "per_try_timeout = \"1s\"";
     let reset = || Origin::start(behaviour::reset);
     let close = || Origin::start(behaviour::close_unanswered);
     let status = |status| move || Origin::start(behaviour::fixed(status, "bad"));
@@ -87,7 +87,7 @@ fn each_condition_leads_to_another_try() {
 #[test]
 fn silence_counts_as_such_with_the_ordinary_limit_too() {
     let (bad, good) = (silent(), Origin::start(behaviour::fixed(200, "good")));
-    let options = "retry = { on = \"timeout\" }\ntimeout = { read = \"100ms\" }";
+    let options = "retry = { on = \"timeout\" }\ntimeout = { read = \"1s\" }";
     let sluice = gateway(&[&bad, &good], options);
     assert_eq!(ask(&sluice.address("web"), GET).text(), "good");
     let sample =
@@ -99,7 +99,7 @@ fn silence_counts_as_such_with_the_ordinary_limit_too() {
 #[test]
 fn a_slow_client_does_not_use_up_the_time_of_a_try() {
     let origin = Origin::start(behaviour::mirror);
-    let options = "retry = { on = \"timeout\", per_try_timeout = \"150ms\" }";
+    let options = "retry = { on = \"timeout\", per_try_timeout = \"1s\" }";
     let sluice = gateway(&[&origin], options);
     let mut client = ByteScript::connect(&sluice.address("web"));
     client.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");

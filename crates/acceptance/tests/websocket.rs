@@ -450,7 +450,7 @@ fn nothing_else_is_a_tunnel() {
 #[test]
 fn time_is_limited() {
     let origin = Origin::start(echo);
-    let text = "timeout = { tunnel = \"300ms\" }";
+    let text = "timeout = { tunnel = \"1s\" }";
     let sluice = before(&origin, text);
     for way in WAYS {
         let mut client = Client::open(way, &sluice.address("web"));

@@ -2,8 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything in this crate waits before it gives up.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long anything in this crate waits before it gives up. Long, because a busy machine is slow; a test that passes
+/// never waits for it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Within this a configured time-out of two seconds or less has taken effect, on a busy machine as well. Those that
+/// nobody configured are 10 s and longer.
+pub const SOON: Duration = Duration::from_secs(8);
 
 /// A moment after which waiting is over.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use sluice_message::{BodyLength, Expectation, Fields, RequestHead, ResponseHead, TargetForm};
 use sluice_wire::h2::{
@@ -11,8 +10,7 @@ use sluice_wire::h2::{
     Tunnel,
 };
 
-/// How long the server may take for anything.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::deadline::PATIENCE;
 
 /// What came of a request.
 #[derive(Debug, Default)]

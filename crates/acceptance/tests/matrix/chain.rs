@@ -230,7 +230,7 @@ const UPSTREAMS: &[(&str, &str)] = &[
     ("two", ""),
     ("both", "sticky = {}\n"),
     ("hedged", "retry = { hedge = { after = \"50ms\" } }\n"),
-    ("hasty", "timeout.read = \"400ms\"\n"),
+    ("hasty", "timeout.read = \"1s\"\n"),
     ("again", "retry = { on = \"503\" }\n"),
     ("nobody", ""),
     ("counted", ""),

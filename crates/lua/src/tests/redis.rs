@@ -2,50 +2,25 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use sluice_testkit::{Scratch, unclaimed_port};
+use sluice_testkit::Peer;
 
 use super::scripted::Scripted;
 
-/// A redis-server of this test; killed on drop.
-struct Server {
-    child: Child,
-    address: String,
-    _scratch: Scratch,
+/// A redis-server of this test.
+fn server(options: &[&str]) -> Peer {
+    Peer::start(|scratch, address| {
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--port", address.rsplit(':').next().unwrap(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--dir", scratch.path().to_str().unwrap()])
+            .args(options);
+        command
+    })
 }
 
-impl Server {
-    fn start(options: &[&str]) -> Self {
-        let (port, scratch) = (unclaimed_port(), Scratch::new());
-        let mut child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-            .args(["--dir", scratch.path().to_str().unwrap()])
-            .args(options)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("redis-server is installed: `make test` does that");
-        let mut said = std::io::BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("eady to accept connections") {
-            line.clear();
-            let read = std::io::BufRead::read_line(&mut said, &mut line).unwrap();
-            assert!(read > 0, "it has ended");
-        }
-        // Whoever writes to a pipe that nobody reads ends.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        Self { child, address: format!("127.0.0.1:{port}"), _scratch: scratch }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn with(server: &Server, script: &str) -> Scripted {
+fn with(server: &Peer, script: &str) -> Scripted {
     let script = format!("local redis = require 'silly.store.redis'\n{script}");
     Scripted::start_with(&script, |settings| {
         settings.variables.push(("redis".to_owned(), server.address.clone()));
@@ -54,7 +29,7 @@ fn with(server: &Server, script: &str) -> Scripted {
 
 #[test]
 fn commands_are_methods() {
-    let server = Server::start(&[]);
+    let server = server(&[]);
     let mut script = with(
         &server,
         "local db = redis.new{addr = env.get 'redis'}
@@ -93,7 +68,7 @@ fn commands_are_methods() {
 
 #[test]
 fn many_tasks_share_a_connection_and_each_gets_its_own() {
-    let server = Server::start(&[]);
+    let server = server(&[]);
     let mut script = with(
         &server,
         "local db = redis.new{addr = env.get 'redis'}
@@ -118,7 +93,7 @@ fn many_tasks_share_a_connection_and_each_gets_its_own() {
 
 #[test]
 fn passwords_databases_and_servers_that_went_away() {
-    let server = Server::start(&["--requirepass", "secret"]);
+    let server = server(&["--requirepass", "secret"]);
     let mut script = with(
         &server,
         "local addr = env.get 'redis'
