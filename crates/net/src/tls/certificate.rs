@@ -207,7 +207,10 @@ impl Shelf {
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let register = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
         let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(schemes).is_some();
-        register.find(name).iter().find(fits).cloned()
+        let keys = register.find(name);
+        // Without a certificate the handshake would end with access_denied. With one that does not fit
+        // it ends with handshake_failure, as RFC 8446, 4.4.2.2 and RFC 5246, 7.4.1.3 have it.
+        keys.iter().find(fits).or(keys.first()).cloned()
     }
 }
 

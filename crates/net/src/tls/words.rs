@@ -234,6 +234,9 @@ fn incompatibility(peer: Peer, why: &PeerIncompatible) -> (Reason, String) {
         | P::Tls12NotOfferedOrEnabled => {
             (Reason::Version, format!("no version of TLS in common with {peer}: {why:?}"))
         }
+        P::NoSignatureSchemesInCommon => {
+            (Reason::NoCertificate, format!("there is no certificate that {peer} could use"))
+        }
         why => {
             let text =
                 format!("no cipher suite, group or signature in common with {peer}: {why:?}");
