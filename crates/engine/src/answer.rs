@@ -82,6 +82,7 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         (_, K::TargetTooLong) => (414, Level::Info),
         (_, K::UnknownExpectation) => (417, Level::Info),
         (_, K::MethodNotImplemented) | (Side::Downstream, K::UpgradeRefused) => (501, Level::Info),
+        (_, K::LoopDetected) => (508, Level::Warn),
         (_, K::DeadlineExceeded) => (504, Level::Silent),
         (_, K::ConnectTimedOut | K::ResponseTimedOut) => (504, Level::Warn),
         (Side::Upstream, K::TimedOut) => (504, Level::Warn),
@@ -108,6 +109,7 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
             | K::Overloaded
             | K::CircuitOpen
             | K::DeadlineExceeded
+            | K::LoopDetected
             // What failed was the answering: the request and the connection it came over are whole.
             | K::Broken,
         )
@@ -152,6 +154,7 @@ mod tests {
             (down(FaultKind::NoRoute), 404),
             (down(FaultKind::BodyTooLarge), 413),
             (down(FaultKind::DeadlineExceeded), 504),
+            (Fault::internal(FaultKind::LoopDetected), 508),
         ];
         for (fault, status) in cases {
             assert_eq!(judge(fault).status, status, "{fault:?}");

@@ -14,6 +14,8 @@ pub(crate) struct Came {
     pub(crate) path: Vec<u8>,
     /// Target, path, query and authority as the client wrote them.
     pub(crate) asked: [Span; 4],
+    /// How often it had passed this process.
+    pub(crate) passes: usize,
 }
 
 /// What is to be done.

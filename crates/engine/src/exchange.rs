@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 use sluice_conn::Downstream;
 use sluice_message::{
-    BodyLength, Expectation, Fault, FaultKind, Method, Persistence, RequestHead, ResponseHead,
-    TargetForm,
+    BodyLength, Expectation, Fault, FaultKind, FieldId, Method, Persistence, RequestHead,
+    ResponseHead, TargetForm,
 };
 use sluice_route::Match;
 use sluice_upstream::{Cluster, Pass, Visit};
@@ -25,7 +25,7 @@ pub(crate) use shown::{OriginShown, Substitute, Unshown};
 
 use crate::admission::{Admission, Ticket};
 use crate::connection::Connection;
-use crate::forward::client_address;
+use crate::forward::{MAX_PASSES, client_address, passes};
 use crate::local::{Scope, Worker};
 use crate::opening::{check_action, take_connect};
 use crate::snapshot::RouteFilters;
@@ -129,6 +129,8 @@ pub(crate) struct Exchange<'e, 'c> {
     pub(crate) retry_after: u64,
     pub(crate) status: u16,
     pub(crate) fault: Option<Fault>,
+    /// How often the request had passed this process when it came.
+    pub(crate) passes: usize,
     /// The call that the request is, once it is known that it is one.
     pub(crate) call: Option<Call>,
     /// The filters of the route, once they have been asked.
@@ -159,6 +161,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
             retry_after: 1,
             status: 0,
             fault: None,
+            passes: 0,
             call: None,
             filters: None,
             stand,
@@ -229,6 +232,15 @@ impl<'e, 'c> Exchange<'e, 'c> {
     #[inline(always)]
     fn act(&mut self, route: &'e Route) -> Step<'e> {
         self.route = Some(route);
+        let goes_on =
+            route.filters.is_some() || matches!(route.action, Action::Proxy(_) | Action::Handle(_));
+        // Clients seldom send `Via`; gateways in front do.
+        if goes_on && self.request.fields.lines().iter().any(|line| line.id == FieldId::Via) {
+            self.passes = self.passes.max(passes(&self.request.fields));
+            if self.passes >= MAX_PASSES {
+                return self.break_loop(route);
+            }
+        }
         if let BodyLength::Known(length) = self.request.body
             && length > route.body_limit
         {
@@ -241,6 +253,15 @@ impl<'e, 'c> Exchange<'e, 'c> {
             return self.filter(route, filters);
         }
         self.admit(route)
+    }
+
+    /// An upstream leads back to this gateway (RFC 5842, 7.2).
+    #[cold]
+    fn break_loop(&mut self, route: &Route) -> Step<'e> {
+        if let Action::Proxy(cluster) = &route.action {
+            self.upstream.cluster = self.scope.view.clusters.get(*cluster);
+        }
+        Step::Stopped(Fault::internal(FaultKind::LoopDetected).into())
     }
 
     /// Does what the route says, if as many requests as that are under way.

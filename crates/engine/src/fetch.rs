@@ -6,11 +6,12 @@ use std::task::Poll;
 
 use sluice_conn::{Content, Reuse, Upstream};
 use sluice_filter::{Fetch, FetchFault, Fetched, Fetcher, Fetching};
-use sluice_message::{BodyLength, FaultKind, Method, RequestHead, SpaceExhausted};
+use sluice_message::{BodyLength, FaultKind, Method, RequestHead, SpaceExhausted, Version};
 use sluice_net::Deadline;
 use sluice_upstream::{Ask, Breaker, Cluster, Server, Visit};
 use sluice_wire::proxy::{Owner, encode};
 
+use crate::forward::received_by;
 use crate::local::Worker;
 use crate::proxy::solo::{Whole, ask};
 use crate::spare::Spare;
@@ -125,6 +126,8 @@ fn write_head(head: &mut RequestHead, request: &Fetch) -> Result<(), SpaceExhaus
     head.path = head.fields.append(path)?;
     head.query = head.fields.append(query)?;
     head.fields.push_all(&request.fields)?;
+    // It may lead back here, and to whoever made it.
+    head.fields.push(b"via", received_by(Version::Http11))?;
     head.body = match u64::try_from(request.body.len()) {
         Ok(0) => BodyLength::Empty,
         Ok(length) => BodyLength::Known(length),

@@ -1,6 +1,9 @@
 //! What an origin is told about the client, and whose word about it is believed.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use sluice_message::{FieldId, Fields, RequestHead, SpaceExhausted, TargetForm, Version};
 
@@ -96,13 +99,50 @@ fn push_introduction(
     fields.push(b"via", received_by(version))
 }
 
+/// A request may pass this process so often. More than once is legitimate: a listener may lead to another one, and
+/// an origin may ask the gateway that stands in front of it. An endless loop ends after so many rounds.
+pub(crate) const MAX_PASSES: usize = 4;
+
+/// How `Via` names this process: a pseudonym (RFC 9110, 7.6.3) that no other instance has, so that gateways in a
+/// chain are not taken for each other, and that says nothing about the machine.
+static PSEUDONYM: LazyLock<String> = LazyLock::new(|| {
+    // Keys of these are drawn from the system's randomness.
+    let random = RandomState::new().hash_one(std::process::id());
+    format!("sluice-{:012x}", random & 0xffff_ffff_ffff)
+});
+
+/// Elements of `Via` for each version that a request can come by.
+static RECEIVED_BY: LazyLock<[String; 3]> =
+    LazyLock::new(|| ["1.0", "1.1", "2"].map(|version| format!("{version} {}", *PSEUDONYM)));
+
 /// The version a request came by, and who took it.
-fn received_by(version: Version) -> &'static [u8] {
+pub(crate) fn received_by(version: Version) -> &'static [u8] {
+    let [http10, http11, http2] = &*RECEIVED_BY;
     match version {
-        Version::Http10 => b"1.0 sluice",
-        Version::Http11 => b"1.1 sluice",
-        Version::Http2 => b"2 sluice",
+        Version::Http10 => http10,
+        Version::Http11 => http11,
+        Version::Http2 => http2,
     }
+    .as_bytes()
+}
+
+/// How often a request has passed this process already.
+pub(crate) fn passes(fields: &Fields) -> usize {
+    let own = PSEUDONYM.as_bytes();
+    // The pseudonym is random: wherever it stands in the value, it is ours.
+    let count = |value: &[u8]| value.windows(own.len()).filter(|part| *part == own).count();
+    fields.values(FieldId::Via).map(count).sum()
+}
+
+/// States so many passes, if the head states fewer: filters may have removed `Via`.
+///
+/// # Errors
+/// [`SpaceExhausted`] if the head cannot grow any more.
+pub(crate) fn state_passes(fields: &mut Fields, wanted: usize) -> Result<(), SpaceExhausted> {
+    for _ in passes(fields)..wanted {
+        fields.push(b"via", received_by(Version::Http11))?;
+    }
+    Ok(())
 }
 
 /// An element of `Forwarded` (RFC 7239, 4). IPv6 addresses and hosts with a port need quotes
@@ -208,7 +248,28 @@ mod tests {
         assert_eq!(values(&head, "x-forwarded-proto"), ["http"]);
         assert_eq!(values(&head, "x-forwarded-host"), ["a.example"]);
         assert_eq!(values(&head, "forwarded"), ["for=10.0.0.9;host=\"a.example\";proto=http"]);
-        assert_eq!(values(&head, "via"), ["1.0 old", "1.1 sluice"]);
+        assert_eq!(values(&head, "via"), ["1.0 old", &format!("1.1 {}", *PSEUDONYM)]);
+    }
+
+    #[test]
+    fn passes_are_those_of_this_process() {
+        let own = &**PSEUDONYM;
+        assert!(own.len() == 19 && own.starts_with("sluice-"), "{own}");
+        let twice = format!("1.1 {own}, 1.1 fred, 2 {own} (a, b)");
+        let rows: [(&[&str], usize); 5] = [
+            (&[], 0),
+            (&["1.1 sluice", "1.1 sluice-0123456789ab", "1.0 fred"], 0),
+            (&[own], 1),
+            (&[&twice], 2),
+            (&[&twice, "1.1 fred", own], 3),
+        ];
+        for (lines, expected) in rows {
+            let lines: Vec<(&str, &str)> = lines.iter().map(|&line| ("Via", line)).collect();
+            let mut head = head(&lines);
+            assert_eq!(passes(&head.fields), expected, "{lines:?}");
+            state_passes(&mut head.fields, 2).unwrap();
+            assert_eq!(passes(&head.fields), expected.max(2), "{lines:?}");
+        }
     }
 
     #[test]
@@ -224,17 +285,15 @@ mod tests {
 
     #[test]
     fn the_version_a_request_came_by_is_told() {
-        for (version, expected) in [
-            (Version::Http10, "1.0 sluice"),
-            (Version::Http11, "1.1 sluice"),
-            (Version::Http2, "2 sluice"),
-        ] {
+        for (version, expected) in
+            [(Version::Http10, "1.0"), (Version::Http11, "1.1"), (Version::Http2, "2")]
+        {
             let mut head = RequestHead { version, ..head(&[]) };
             Introduction::new("10.0.0.9".parse().unwrap(), "http", &head)
                 .unwrap()
                 .replace(&mut head.fields)
                 .unwrap();
-            assert_eq!(values(&head, "via"), [expected]);
+            assert_eq!(values(&head, "via"), [format!("{expected} {}", *PSEUDONYM)]);
         }
     }
 

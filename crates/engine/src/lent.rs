@@ -21,6 +21,7 @@ use crate::beside::begin;
 use crate::connection::Connection;
 use crate::errand::{Came, Errand};
 use crate::fetch::fetch;
+use crate::forward::state_passes;
 use crate::local::{Scope, Worker};
 use crate::snapshot::RouteFilters;
 
@@ -54,6 +55,10 @@ impl Gateway for Lent<'_> {
 
     fn port(&self) -> u16 {
         self.connection.ends().map_or(0, |ends| ends.source.port())
+    }
+
+    fn passes(&self) -> usize {
+        self.came.passes
     }
 
     fn is_peer_trusted(&self) -> bool {
@@ -113,7 +118,10 @@ impl Gateway for Lent<'_> {
         self.worker.fault_log.write(level, format_args!("route {}: {line}", self.route.name));
     }
 
-    fn fetch(&self, request: Fetch) -> Fetching {
+    fn fetch(&self, mut request: Fetch) -> Fetching {
+        // What is asked for the sake of this request goes round with it, if it leads back here. Without room
+        // for that the request itself has none.
+        let _ = state_passes(&mut request.fields, self.came.passes);
         let cluster = self.scope.view.clusters.get(request.cluster).map(Rc::clone);
         Box::pin(fetch(Rc::clone(&self.connection.worker), cluster, request))
     }

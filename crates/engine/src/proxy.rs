@@ -28,7 +28,7 @@ use crate::credentials::strip;
 use crate::exchange::{
     After, AnswerProgress, Exchange, OriginShown, Queued, Stop, Substitute, exhausted,
 };
-use crate::forward::{continue_introduction, set_host};
+use crate::forward::{continue_introduction, set_host, state_passes};
 use crate::guarded::Guarded;
 use crate::patience::Patience;
 use mirror::Outlook;
@@ -170,6 +170,9 @@ impl<'e> Exchange<'e, '_> {
             strip(&mut self.request.fields, reserved);
             let shown = self.connection.show_certificate(&mut self.request.fields);
             shown.map_err(|_| exhausted())?;
+        }
+        if self.passes > 0 {
+            state_passes(&mut self.request.fields, self.passes).map_err(|_| exhausted())?;
         }
         let introduced = if !trusted.is_empty() && trusted.contains(peer) {
             continue_introduction(self.request, peer, self.connection.scheme())

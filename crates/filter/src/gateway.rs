@@ -142,6 +142,10 @@ pub trait Gateway {
     fn peer(&self) -> IpAddr;
     /// Its port; 0 where it has none.
     fn port(&self) -> u16;
+    /// How often the request had passed this process before: more than never if an origin leads back to it.
+    fn passes(&self) -> usize {
+        0
+    }
     /// Whether the peer is trusted to say who the client is.
     fn is_peer_trusted(&self) -> bool;
     /// How the connection is encrypted, if it is.

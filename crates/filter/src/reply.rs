@@ -108,6 +108,7 @@ pub const fn phrase(status: u16) -> &'static str {
         502 => "Bad Gateway",
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
+        508 => "Loop Detected",
         _ => "Error",
     }
 }

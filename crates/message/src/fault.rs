@@ -120,6 +120,8 @@ pub enum FaultKind {
     CircuitOpen,
     /// No server has room for the request, and no more may wait or this one waited too long.
     ServersBusy,
+    /// The request has passed this gateway too often: an upstream leads back to it.
+    LoopDetected,
     /// The gateway is out of something (file descriptors, space for fields).
     Exhausted,
     /// The client asks for a protocol that is not spoken there, in a way in which every success would
@@ -160,6 +162,7 @@ impl FaultKind {
             Self::Overloaded => "overloaded",
             Self::CircuitOpen => "circuit_open",
             Self::ServersBusy => "servers_busy",
+            Self::LoopDetected => "loop_detected",
             Self::Exhausted => "exhausted",
             Self::UpgradeRefused => "upgrade_refused",
             Self::Broken => "broken",

@@ -5,7 +5,7 @@ use sluice_message::{Fault, FaultKind, Side, Syntax};
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 29] = [
+const KINDS: [FaultKind; 30] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -35,6 +35,7 @@ const KINDS: [FaultKind; 29] = [
     FaultKind::UpgradeRefused,
     FaultKind::NoHttp2,
     FaultKind::StreamRefused,
+    FaultKind::LoopDetected,
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -70,6 +71,7 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::UpgradeRefused => 26,
         FaultKind::NoHttp2 => 27,
         FaultKind::StreamRefused => 28,
+        FaultKind::LoopDetected => 29,
     }
 }
 

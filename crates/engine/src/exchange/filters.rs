@@ -67,8 +67,9 @@ enum Asked {
 
 impl Stand {
     /// For a request that has a chain to go through.
-    fn begin(&mut self, request: &RequestHead) {
+    fn begin(&mut self, request: &RequestHead, passes: usize) {
         self.notes.clear();
+        self.came.passes = passes;
         self.came.asked = [request.target, request.path, request.query, request.authority];
         self.gathered = None;
         self.refusal = None;
@@ -110,7 +111,7 @@ impl<'e> Exchange<'e, '_> {
     pub(super) fn filter(&mut self, route: &'e Route, filters: &'e RouteFilters) -> Step<'e> {
         // A request that was routed anew keeps what was found out.
         if self.filters.is_none() {
-            self.stand.begin(self.request);
+            self.stand.begin(self.request, self.passes);
         }
         if filters.captures.is_some() {
             self.stand.remember(self.request.path());
@@ -128,7 +129,8 @@ impl<'e> Exchange<'e, '_> {
         self.request.copy_from(&errand.head);
         self.client = errand.client;
         self.route = Some(route);
-        self.stand.begin(self.request);
+        self.passes = errand.came.passes;
+        self.stand.begin(self.request, self.passes);
         self.stand.came.clone_from(&errand.came);
         self.stand.notes.inherit(&errand.notes);
         self.go_through(route, filters)

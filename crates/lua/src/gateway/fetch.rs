@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use sluice_filter::{Fetch, FetchFault, Fetched, fetcher};
-use sluice_message::Fields;
+use sluice_message::{FieldId, Fields};
 
 use super::fields;
 use super::request::BODY;
@@ -57,13 +57,22 @@ fn made(frame: &Frame<'_>, host: &Host, cluster: usize) -> Result<Fetch, Reply> 
             "bad argument #2 to 'fetch': a path is expected, with its query, free of white space and '#'",
         ));
     };
-    let client = host.exchange.with(|exchange| Some(exchange.view()?.client)).flatten();
+    // What passed here once goes on with what is asked for its sake: it may lead back.
+    let mut fields = Fields::new();
+    let client = host.exchange.with(|exchange| {
+        let view = exchange.view()?;
+        for value in view.request.fields.values(FieldId::Via) {
+            fields.push(b"via", value).ok()?;
+        }
+        Some(view.client)
+    });
+    let client = client.flatten();
     let mut request = Fetch {
         cluster,
         method: b"GET".to_vec(),
         target,
         host: Vec::new(),
-        fields: Fields::new(),
+        fields,
         body: Vec::new(),
         timeout: TIMEOUT,
         limit: BODY,
