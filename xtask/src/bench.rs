@@ -1,6 +1,7 @@
 //! `cargo xtask bench` and `cargo xtask gate`: Sluice beside nginx and HAProxy.
 
 mod couples;
+mod distinct;
 mod filters;
 mod generator;
 mod lines;

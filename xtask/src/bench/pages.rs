@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::couples::{self, Couples};
+use super::distinct;
 use super::load::{Run, Shape};
 use super::measure::{self, Paired, Spread, turns};
 use super::options::{Defaults, Options};
@@ -14,7 +15,7 @@ use super::{load_cpu, origin, raise_descriptor_limit, shown};
 
 const USAGE: &str = "\
 usage: cargo xtask bench pages [OPTION ...]
-  --only LIST      of hits, packed, file, large, workers (comma-separated)
+  --only LIST      of hits, packed, distinct, file, large, workers (comma-separated)
   --rounds N       rounds of each server, in turn (7)
   --seconds N      seconds of each run of wrk (2)
   --passes N       times that the file of a GiB is sent in each round (2)
@@ -64,9 +65,10 @@ pub fn run(root: &Path, sluice: PathBuf, arguments: &[String]) -> Result<(), Str
         .collect();
     raise_descriptor_limit();
     let mut rows = Vec::new();
-    let parts: [(&str, Part); 5] = [
+    let parts: [(&str, Part); 6] = [
         ("hits", hits),
         ("packed", packed),
+        ("distinct", distinct::measure),
         ("file", file),
         ("large", large),
         ("workers", workers),
@@ -103,29 +105,30 @@ fn how(options: &Options) -> Vec<String> {
         "every server with one worker (Varnish has threads), access log off, kept-alive connections; Sluice with metrics on".to_owned(),
         "nginx: proxy_cache with open_file_cache and sendfile; Varnish: malloc storage, which keeps what it has compressed with gzip".to_owned(),
         "answers differ in their heads: Sluice says Age and Cache-Status, Varnish Age, Via and X-Varnish, nginx neither".to_owned(),
-        "24 KB page: list.json of the suite pingap; Sluice keeps what compress (level 9) makes of it; nginx keeps it and compresses each answer (gzip, level 9)".to_owned(),
+        "24 KB page: list.json of the suite pingap; Sluice keeps what compress (level 9) makes of it; nginx keeps it and compresses each answer (gzip, level 9), or serves the file that gzip -9 made of it before (gzip_static)".to_owned(),
+        "page that differs each time: the origin puts a fresh number of 32 digits into the same page, so that nothing can be reused; both proxy it and compress each response, with the default levels of Sluice".to_owned(),
         format!("a GiB: {} rounds, curl on another CPU, {passes} times in each round, all of it in the page cache before; growth of the peak resident size from before the first to after the last", rounds * LARGE_ROUNDS),
         format!("two workers against one: {} rounds; each worker has a client with 50 connections that lie with this worker alone, an origin and a CPU; one worker is measured as half of two servers with one worker each, busy on both CPUs at once; both take turns of a tenth of a second", rounds * WORKER_ROUNDS),
     ]
 }
 
-fn page(origin: &Server, path: &'static str, header: Option<&'static str>) -> Role {
+pub(super) fn page(origin: &Server, path: &'static str, header: Option<&'static str>) -> Role {
     Role::Page(Page { origin: origin.port, other: origin.port, path, header, workers: 1 })
 }
 
-fn place(peer: Peer) -> usize {
+pub(super) fn place(peer: Peer) -> usize {
     Peer::PAGES.iter().position(|known| *known == peer).unwrap_or_default()
 }
 
-fn put(row: &mut Row, peer: Peer, figure: Option<Spread>) {
+pub(super) fn put(row: &mut Row, peer: Peer, figure: Option<Spread>) {
     row.figures[place(peer)] = figure.map_or("-".to_owned(), shown);
 }
 
-fn start_origin(bench: &Bench) -> Result<Server, String> {
+pub(super) fn start_origin(bench: &Bench) -> Result<Server, String> {
     origin(bench, load_cpu().map_or(Under::Nothing, Under::Cpu))
 }
 
-fn shape(options: &Options) -> Shape<'static> {
+pub(super) fn shape(options: &Options) -> Shape<'static> {
     Shape { seconds: options.seconds, cpu: load_cpu(), script: None }
 }
 
@@ -169,38 +172,45 @@ fn per_cpu_second(run: &Run) -> f64 {
     run.answers / run.cpu
 }
 
-/// Hits of compressed answers against plain ones, and against compressing each time.
+/// Hits of compressed answers against plain ones, against compressing each time, and against a file that was compressed
+/// before.
 fn packed(bench: &Bench, options: &Options) -> Result<Vec<Row>, String> {
     let origin = start_origin(bench)?;
     let mut entrants = vec![(Peer::Sluice, page(&origin, "/kept/list.json", None))];
     let packed = |header| page(&origin, "/packed/list.json", Some(header));
     entrants.extend(CODINGS.iter().map(|(_, header)| (Peer::Sluice, packed(header))));
-    let others = [Peer::Nginx, Peer::Varnish].into_iter().filter(|it| bench.peers.contains(it));
-    entrants.extend(others.map(|peer| (peer, packed(GZIP))));
+    let mut others = Vec::new();
+    for (peer, role) in [
+        (Peer::Nginx, packed(GZIP)),
+        (Peer::Nginx, page(&origin, "/prepared/list.json", Some(GZIP))),
+        (Peer::Varnish, packed(GZIP)),
+    ] {
+        others.push(bench.peers.contains(&peer).then_some(entrants.len()));
+        entrants.extend(bench.peers.contains(&peer).then_some((peer, role)));
+    }
+    let [anew, prepared, varnish] = others[..] else { return Ok(Vec::new()) };
     let runs = turns(bench, &entrants, options.rounds, shape(options))?;
-    let of = |peer| entrants.iter().rposition(|(one, _)| *one == peer);
+    let against = |at, base: Option<usize>| runs.ratio(at, base?, per_cpu_second);
     let mut rows = Vec::new();
     for (at, (coding, _)) in (1..).zip(CODINGS) {
         let what = format!("24 KB page kept with {coding} 9: requests per CPU second");
-        let mut row =
-            Row::new(&format!("{what} against the plain hit"), &format!("at least {PACKED}"));
-        let against = runs.ratio(at, 0, per_cpu_second);
-        put(&mut row, Peer::Sluice, against);
-        row.reached = against.map(|it| it.median >= PACKED);
-        rows.push(row);
-        let Some(nginx) = of(Peer::Nginx) else { continue };
-        let mut row = Row::new(
-            &format!("{what} against nginx with gzip 9 each time"),
-            &format!("at least {ANEW}"),
-        );
-        let against = runs.ratio(at, nginx, per_cpu_second);
-        put(&mut row, Peer::Sluice, against);
-        row.reached = against.map(|it| it.median >= ANEW);
-        put(&mut row, Peer::Nginx, runs.ratio(nginx, nginx, per_cpu_second));
-        if let Some(varnish) = of(Peer::Varnish).filter(|_| coding == "gzip") {
-            put(&mut row, Peer::Varnish, runs.ratio(varnish, nginx, per_cpu_second));
+        for (other, base, least) in [
+            ("the plain hit", Some(0), Some(PACKED)),
+            ("nginx with gzip 9 each time", anew, Some(ANEW)),
+            ("nginx with gzip_static", prepared, None),
+        ] {
+            let limit = least.map_or(String::new(), |least| format!("at least {least}"));
+            let mut row = Row::new(&format!("{what} against {other}"), &limit);
+            let ours = against(at, base);
+            row.reached = ours.zip(least).map(|(it, least)| it.median >= least);
+            put(&mut row, Peer::Sluice, ours);
+            if base != Some(0) {
+                put(&mut row, Peer::Nginx, base.and_then(|at| against(at, base)));
+                let varnish = varnish.filter(|_| coding == "gzip");
+                put(&mut row, Peer::Varnish, varnish.and_then(|at| against(at, base)));
+            }
+            rows.push(row);
         }
-        rows.push(row);
     }
     Ok(rows)
 }

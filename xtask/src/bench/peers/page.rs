@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// A page that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +11,8 @@ pub struct Page {
     pub origin: u16,
     /// The port of another one, for a worker that shares its own with nobody; the same where nobody asks for that.
     pub other: u16,
-    /// Its path: below `/kept/` what caches keep, below `/packed/` what is compressed, below `/files/` files.
+    /// Its path: below `/kept/` what caches keep, below `/packed/` what is compressed, below `/files/` files,
+    /// below `/prepared/` files that were compressed before, below `/fresh/` what differs each time.
     pub path: &'static str,
     /// What the client says beside.
     pub header: Option<&'static str>,
@@ -40,6 +42,13 @@ pub fn lay_out(root: &Path, folder: &Path) -> Result<(), String> {
     for name in SHARED {
         let from = root.join("bench/suites/pingap").join(name);
         fs::copy(&from, folder.join(name)).map_err(|e| failed(&from, e))?;
+    }
+    // What gzip_static serves.
+    let page = folder.join(SHARED[1]);
+    let failed_gzip = |why: String| format!("gzip {}: {why}", page.display());
+    let made = Command::new("gzip").args(["-9", "-k", "-f"]).arg(&page).status();
+    if !made.map_err(|e| failed_gzip(e.to_string()))?.success() {
+        return Err(failed_gzip("it failed".to_owned()));
     }
     // Without content on the disk: it is read as any other file once it is in memory.
     let path = folder.join("huge.bin");
