@@ -38,7 +38,9 @@ fn stalling() -> impl Fn(&mut Exchange) -> std::io::Result<()> {
 fn an_open_loop_shows_a_stall_that_a_closed_loop_hides() {
     let origin = Origin::start(stalling());
     let done = bench(&["-c", "2", "--rate", "500/s", "-n", "500", &url(&origin)]);
-    assert_eq!((done.finished.code, done.number("/responses")), (Some(0), 500.0));
+    // A busy machine may need longer than the schedule.
+    assert!([Some(0), Some(4)].contains(&done.finished.code), "{:?}", done.finished);
+    assert_eq!((done.number("/responses"), done.number("/errors/timeout")), (500.0, 0.0));
     // 150 requests became due within the stall; two were on the way.
     let (since_due, since_sent) =
         (done.percentile("latency", 99.0), done.percentile("uncorrected", 99.0));

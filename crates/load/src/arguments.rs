@@ -11,13 +11,13 @@ use clap::Args;
 #[command(group = clap::ArgGroup::new("what").required(true)
     .args(["target", "suite", "compare"]))]
 pub struct BenchArguments {
-    /// A URL (http://, https://), a Redis server (redis://), or a script of requests (FILE.yml)
+    /// A URL (http://, https://), a Redis server (redis://), or a script (FILE.yml, FILE.dsl)
     #[arg(value_name = "URL|FILE")]
     pub target: Option<String>,
-    /// Connections, kept open and shared out evenly among the threads
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 10,
+    /// Connections, kept open and shared out evenly among the threads [default: 10; scripts: 1]
+    #[arg(short = 'c', long, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub connections: u32,
+    pub connections: Option<u32>,
     /// Threads [default: half of the CPUs, since the server may need the others]
     #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
@@ -100,6 +100,15 @@ pub struct BenchArguments {
     /// The time within which all users have come
     #[arg(long, value_name = "TIME", default_value = "0s", requires = "users", value_parser = duration)]
     pub ramp_up: Duration,
+    /// Fail if the 99th percentile of expected responses is longer than this, like 5ms
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub max_p99: Option<Duration>,
+    /// Fail if more requests fail or get unexpected responses, like 0.1% or 5
+    #[arg(long, value_name = "SHARE", value_parser = allowance)]
+    pub max_errors: Option<Allowance>,
+    /// Fail if fewer expected responses come per second, like 3000/s
+    #[arg(long, value_name = "RATE", value_parser = positive)]
+    pub min_rate: Option<f64>,
     /// Print the detailed percentile table too, in wrk2's columns
     #[arg(long)]
     pub spectrum: bool,
@@ -112,6 +121,10 @@ pub struct BenchArguments {
     /// Write a report to an HTML file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Scripts: a YAML file that env, runner and variables come from as well
+    /// [default for .dsl: loadgen.yml beside it]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Redis only: the tests to run, like ping_inline,ping_mbulk
     #[arg(long, value_name = "LIST")]
     pub test: Option<String>,
@@ -133,22 +146,31 @@ pub struct BenchArguments {
     /// Suites: the durations of published results instead of short ones
     #[arg(long, requires = "suite")]
     pub full: bool,
+    /// Suites: write the reports to their directory even if the machine was not quiet
+    #[arg(long, requires = "suite")]
+    pub publish_anyway: bool,
     /// Suites: the directory of the reports [default: ../reports/NAME, seen from the suite]
     #[arg(long, value_name = "DIR", requires = "suite")]
     pub output: Option<PathBuf>,
 }
+
+/// Connections to a server, where nobody says how many.
+pub(crate) const CONNECTIONS: u32 = 10;
 
 const AFTER: &str = "\
 Ctrl-C ends the run and prints the report of what ran.
 
 Exit codes:
   0  all requests were answered as expected, also if the run was interrupted
-  1  some were not
+  1  some were not, or nothing was answered; with --max-errors, only if nothing was answered
   2  the command line, or a file it names, cannot be used
-  3  the target cannot be reached at all";
+  3  the target cannot be reached at all
+  4  the rate was not sustained; with --min-rate, that decides instead
+  5  a threshold was missed: --max-p99, --max-errors, --min-rate
+Scripts say themselves when failed assertions (1) and failed requests (2) matter.";
 
 /// What suites say themselves, and comparisons have no use for.
-const LOAD: [&str; 30] = [
+const LOAD: [&str; 34] = [
     "connections",
     "threads",
     "requests",
@@ -173,10 +195,14 @@ const LOAD: [&str; 30] = [
     "step_duration",
     "users",
     "ramp_up",
+    "max_p99",
+    "max_errors",
+    "min_rate",
     "spectrum",
     "json",
     "csv",
     "html",
+    "config",
     "test",
     "keyspace",
 ];
@@ -191,7 +217,27 @@ pub enum Rate {
 }
 
 /// The units of durations in milliseconds.
-const UNITS: [(&str, f64); 4] = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6)];
+const UNITS: [(&str, f64); 5] = [("us", 1e-3), ("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6)];
+
+/// How many requests may go wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Allowance {
+    /// This share of all, 0 to 1.
+    Share(f64),
+    /// This number.
+    Number(u64),
+}
+
+fn allowance(text: &str) -> Result<Allowance, String> {
+    let read = match text.strip_suffix('%') {
+        Some(percent) => {
+            let percent = percent.trim().parse::<f64>().ok();
+            percent.filter(|it| (0.0..=100.0).contains(it)).map(|it| Allowance::Share(it / 100.0))
+        }
+        None => text.parse().ok().map(Allowance::Number),
+    };
+    read.ok_or_else(|| "write a share of the requests or their number, like 0.1% or 5".to_owned())
+}
 
 fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -248,6 +294,7 @@ mod tests {
         for (text, millis) in rows {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
+        assert_eq!(duration("250us"), Ok(Duration::from_micros(250)));
         for text in ["", "s", "10x", "-1s", "1e30", "nan", "inf", "10 s", "1m30s"] {
             assert!(duration(text).is_err(), "{text}");
         }
@@ -269,6 +316,22 @@ mod tests {
     }
 
     #[test]
+    fn allowances_are_read() {
+        let rows = [
+            ("0.1%", Some(Allowance::Share(0.001))),
+            ("0%", Some(Allowance::Share(0.0))),
+            ("5", Some(Allowance::Number(5))),
+            ("101%", None),
+            ("-1", None),
+            ("0.5", None),
+            ("%", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(allowance(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn what_belongs_together_goes_together() {
         let rows = [
             ("http://h/", true),
@@ -281,6 +344,9 @@ mod tests {
             ("--suite gate.toml -d 1s --output x", true),
             ("--suite gate.toml -c 5", false),
             ("--suite gate.toml --json x", false),
+            ("--suite gate.toml --max-p99 5ms", false),
+            ("--suite gate.toml --publish-anyway", true),
+            ("--max-p99 5ms --max-errors 0.1% --min-rate 100/s http://h/", true),
             ("--compare a.json b.json -d 5s", false),
             ("--compare a.json b.json -n 5", false),
             ("redis://127.0.0.1 --test ping_inline -P 16", true),

@@ -9,7 +9,7 @@ use sluice_net::process::raise_descriptor_limit;
 use sluice_net::signals::{Signal, watch_signals};
 use sluice_net::tls::{ClientSettings, Reuse};
 
-use crate::arguments::{BenchArguments, Rate};
+use crate::arguments::{BenchArguments, CONNECTIONS, Rate};
 use crate::console::{Refusal, UNREACHABLE, print, read, say, threads, trust, write_all};
 use crate::h2::prepare_stream;
 use crate::live;
@@ -18,13 +18,12 @@ use crate::plain;
 use crate::plan::{Expected, Extent, Place, Plan, Statuses, Work};
 use crate::redis;
 use crate::request::{Keepalive, Wish, prepare};
-use crate::run::{Finished, Stopper, run};
+use crate::run::{Stopper, run};
 use crate::script::bench as script;
 use crate::suite::{bench_compare, bench_suite};
 use crate::target::{Security, Target};
+use crate::thresholds::{self, Misses};
 
-/// Exit code: some requests failed.
-const FAILED: u8 = 1;
 /// How long is measured if nobody says otherwise.
 const DURATION: Duration = Duration::from_secs(10);
 /// How long each rate of a range is measured if nobody says otherwise.
@@ -52,8 +51,9 @@ fn dispatch(arguments: &BenchArguments) -> Result<u8, Refusal> {
     if let Some(file) = &arguments.suite {
         return bench_suite(arguments, file, &stopper()?);
     }
-    if arguments.full || arguments.output.is_some() {
-        return Err(Refusal::usage("--full and --output are for suites: name one with --suite"));
+    if arguments.full || arguments.output.is_some() || arguments.publish_anyway {
+        let what = "--full, --output and --publish-anyway are for suites: name one with --suite";
+        return Err(Refusal::usage(what));
     }
     let target = arguments.target.as_deref().unwrap_or_default();
     let stopper = stopper()?;
@@ -77,13 +77,18 @@ fn refuse_unfit(arguments: &BenchArguments) -> Result<(), Refusal> {
     let only_ranges = "is for a range of rates, like --rate 1000..20000/s";
     let not_ranges =
         "does not go with a range of rates: --step-duration says how long each is measured";
+    let no_thresholds = "does not go with a range of rates: its higher ones are meant to fail";
     let unfit = [
         ("--step", arguments.step.is_some() && !is_range, only_ranges),
         ("--step-duration", arguments.step_duration.is_some() && !is_range, only_ranges),
         ("--duration", arguments.duration.is_some() && is_range, not_ranges),
         ("--requests", arguments.requests.is_some() && is_range, not_ranges),
+        ("--config", arguments.config.is_some(), "is for scripts"),
         ("--test", arguments.test.is_some(), "is for Redis"),
         ("--keyspace", arguments.keyspace.is_some(), "is for Redis"),
+        ("--max-p99", arguments.max_p99.is_some() && is_range, no_thresholds),
+        ("--max-errors", arguments.max_errors.is_some() && is_range, no_thresholds),
+        ("--min-rate", arguments.min_rate.is_some() && is_range, no_thresholds),
     ];
     match unfit.iter().find(|(_, used, _)| *used) {
         Some((option, _, why)) => Err(Refusal::usage(format!("{option} {why}"))),
@@ -141,7 +146,7 @@ pub(crate) fn plan(arguments: &BenchArguments, url: &str) -> Result<Plan, Refusa
     let shown = target.text.clone();
     let place = Place::with(target, endpoints, &encryption(arguments)?).map_err(Refusal::usage)?;
     let mode = mode(arguments);
-    let senders = arguments.users.unwrap_or(arguments.connections);
+    let senders = arguments.users.or(arguments.connections).unwrap_or(CONNECTIONS);
     Ok(Plan {
         shown,
         targets: vec![place],
@@ -213,10 +218,13 @@ fn expected(arguments: &BenchArguments) -> Result<Expected, Refusal> {
 fn once(arguments: &BenchArguments, plan: Plan, stopper: &Stopper) -> Result<u8, Refusal> {
     let finished = run(plan, stopper, live::watcher())?;
     live::clear();
+    let misses = Misses::of(arguments, &finished.outcome);
     print(&plain::report(&finished));
     print(&plain::spectrum(arguments, &finished.outcome));
+    print(&misses.report());
     write_all(arguments, std::slice::from_ref(&finished.outcome))?;
-    Ok(verdict(&finished))
+    say(&misses.message());
+    Ok(thresholds::code(arguments, &finished.outcome, &misses))
 }
 
 /// Runs at one rate after the other. The search ends early once two rates in a row were too high:
@@ -230,7 +238,7 @@ fn climb(
     let each = arguments.step_duration.unwrap_or(STEP);
     let step = arguments.step.unwrap_or((to - from) / 10.0).max((to - from) / 1e4);
     let mut outcomes: Vec<Outcome> = Vec::new();
-    let (mut code, mut too_high, mut index) = (0, 0, 0_u32);
+    let (mut too_high, mut index) = (0, 0_u32);
     let mut broken = None;
     loop {
         let rate = from + step * f64::from(index);
@@ -254,9 +262,6 @@ fn climb(
             }
         };
         too_high = if is_good(&finished.outcome) { 0 } else { too_high + 1 };
-        if finished.outcome.errors.total() > 0 {
-            code = FAILED;
-        }
         outcomes.push(finished.outcome);
     }
     live::clear();
@@ -270,7 +275,12 @@ fn climb(
     write_all(arguments, &steps.steps)?;
     match broken {
         Some(failure) if !stopper.is_stopped() => Err(failure.into()),
-        _ => Ok(code),
+        // Rates that were too high are what the search looks for.
+        _ if knee.is_some() || stopper.is_stopped() => Ok(0),
+        _ => {
+            let first = steps.steps.first();
+            Ok(first.map_or(0, |first| thresholds::code(arguments, first, &Misses::default())))
+        }
     }
 }
 
@@ -286,10 +296,6 @@ fn knee(outcomes: &[Outcome]) -> Option<f64> {
         Mode::Open { rate_per_second } => Some(rate_per_second),
         Mode::Closed | Mode::Users { .. } => None,
     }
-}
-
-fn verdict(finished: &Finished) -> u8 {
-    if finished.outcome.errors.total() > 0 { FAILED } else { 0 }
 }
 
 #[cfg(test)]

@@ -181,16 +181,18 @@ impl Claims {
     }
 }
 
+impl Drop for Claims {
+    fn drop(&mut self) {
+        let granted = self.seat.granted().map(|due| Stamp { due, sent: due });
+        self.worker.leave(self.waiting.iter().copied().chain(granted));
+    }
+}
+
 /// When a user begins, from the beginning of the ramp: all at equal distances.
 fn start_of(number: u32, users: u64, ramp_seconds: f64) -> Nanos {
     let ramp = Duration::try_from_secs_f64(ramp_seconds).unwrap_or_default().as_nanos();
     let start = ramp.saturating_mul(u128::from(number)).checked_div(u128::from(users));
     u64::try_from(start.unwrap_or(0)).unwrap_or(u64::MAX)
-}
-
-/// Whether `text` stands somewhere in `body`.
-pub(crate) fn contains(body: &[u8], text: &[u8]) -> bool {
-    text.is_empty() || body.windows(text.len()).any(|window| window == text)
 }
 
 pub(crate) fn wide(length: usize) -> u64 {

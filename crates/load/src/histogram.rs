@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
-use crate::outcome::{Latency, PERCENTILES};
+use crate::outcome::{Latency, PERCENTILES, is_backed};
 
 #[cfg(test)]
 mod tests;
@@ -64,6 +64,34 @@ impl Histogram {
         self.0.saturating_record(micros);
     }
 
+    /// Counts so many.
+    pub fn record_many(&mut self, micros: u64, count: u64) {
+        self.0.saturating_record_n(micros, count);
+    }
+
+    /// The part of it that took so many microseconds or more.
+    #[must_use]
+    pub fn at_least(&self, micros: u64) -> Self {
+        self.part(|value| value >= micros)
+    }
+
+    /// The part of it that took less.
+    #[must_use]
+    pub fn below(&self, micros: u64) -> Self {
+        self.part(|value| value < micros)
+    }
+
+    fn part(&self, wanted: impl Fn(u64) -> bool) -> Self {
+        let mut part = Self::new();
+        for step in self.0.iter_recorded() {
+            let value = step.value_iterated_to().min(self.0.max());
+            if wanted(value) {
+                part.record_many(value, step.count_at_value());
+            }
+        }
+        part
+    }
+
     /// Adds all of another.
     pub fn add(&mut self, other: &Self) {
         // Refused only if the other holds values out of bounds, and all are made by `new`, or were
@@ -104,7 +132,11 @@ impl Histogram {
             deviation_micros: finite(self.0.stdev()),
             min_micros: if self.0.is_empty() { 0 } else { self.0.min() },
             max_micros: self.0.max(),
-            percentiles: PERCENTILES.map(|wanted| (wanted, self.percentile(wanted))).to_vec(),
+            percentiles: PERCENTILES
+                .into_iter()
+                .filter(|wanted| *wanted <= 99.0 || is_backed(*wanted, self.count()))
+                .map(|wanted| (wanted, self.percentile(wanted)))
+                .collect(),
             histogram: encode(self),
         }
     }

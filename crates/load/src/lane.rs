@@ -9,11 +9,11 @@ use std::task::{Context, Poll};
 use sluice_net::{Nanos, precise_now};
 
 use crate::answer::{After, Answer};
-use crate::claims::{Claims, Ending, contains, wide};
+use crate::claims::{Claims, Ending, wide};
 use crate::link::{Broken, Link};
 use crate::request::Prepared;
 use crate::source::Failure;
-use crate::tally::Stamp;
+use crate::tally::{Counted, Stamp};
 use crate::worker::{Worker, nanos};
 
 /// Pipelined requests are written from a buffer of so many bytes at least, if there are so many.
@@ -243,13 +243,9 @@ impl Lane {
         let Some(stamp) = self.flight.pop_front() else { return After::Close };
         self.answered = true;
         if stamp.due >= self.worker.measured_from.get() {
-            let tally = &mut *self.worker.tally.borrow_mut();
-            tally.on_answer(answer.status, answer.size, stamp, now);
-            if let Some(expected) = &self.worker.plan().expected.body
-                && !contains(&self.gathered, expected)
-            {
-                tally.errors.unexpected_body += 1;
-            }
+            let verdict = self.worker.plan().expected.judge(answer.status, &self.gathered);
+            let counted = Counted { status: answer.status, size: answer.size, verdict };
+            self.worker.tally.borrow_mut().on_response(counted, stamp, now);
         }
         self.gathered.clear();
         if whole && self.claims.seldom_opens() { answer.after } else { After::Close }
@@ -292,5 +288,12 @@ impl Lane {
         self.unsent = 0;
         self.gathered.clear();
         self.worker.fail(failure, self.flight.drain(..), reason);
+    }
+}
+
+impl Drop for Lane {
+    /// What is in flight when the run is over stands in the report as well.
+    fn drop(&mut self) {
+        self.worker.leave(self.flight.iter().copied());
     }
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod arguments;
 mod bench;
+mod bottleneck;
 mod claims;
 pub mod compare;
 mod console;
@@ -30,6 +31,7 @@ pub mod suite;
 pub mod tally;
 pub mod target;
 mod thread;
+mod thresholds;
 mod worker;
 
 pub use arguments::BenchArguments;

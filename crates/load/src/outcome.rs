@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::figures;
+
 /// How requests are offered.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "snake_case")]
@@ -24,6 +26,19 @@ pub enum Mode {
         /// Within how many seconds all have started.
         ramp_seconds: f64,
     },
+}
+
+impl Mode {
+    /// Requests per second at which users bring theirs, where they come one after the other.
+    #[must_use]
+    pub fn ramp_rate(&self) -> Option<f64> {
+        match self {
+            Self::Users { users, requests_each, ramp_seconds } if *ramp_seconds > 0.0 => {
+                Some(figures::float(*users) * figures::float(*requests_each) / ramp_seconds)
+            }
+            Self::Closed | Self::Open { .. } | Self::Users { .. } => None,
+        }
+    }
 }
 
 /// One finished run: one target, one setting.
@@ -57,14 +72,28 @@ pub struct Outcome {
     pub statuses: BTreeMap<u16, u64>,
     /// What failed, by kind.
     pub errors: Errors,
-    /// Answers per second really served.
+    /// Requests that had no response when the run was over and do not count as time-outs: the end
+    /// cut them off.
+    #[serde(default)]
+    pub in_flight: u64,
+    /// How long the oldest of them had waited, in microseconds.
+    #[serde(default)]
+    pub oldest_in_flight_micros: u64,
+    /// Responses per second really served. What an open loop sent after its end is not in it.
     pub rate: f64,
     /// Open loop only: false if the offered rate was missed by more than 1 %.
     pub sustained: Option<bool>,
-    /// Latencies; in an open loop from the moment a request was due, else from its sending.
+    /// Open loop only: why the rate was not sustained.
+    #[serde(default)]
+    pub bottleneck: Option<Bottleneck>,
+    /// Latencies of expected responses; in an open loop from the moment a request was due, else from
+    /// its sending. An open loop has time-outs in it as well, with the time they had waited.
     pub latency: Latency,
-    /// Open loop only: latencies from the moment of sending.
+    /// Open loop only: latencies of expected responses from the moment of sending.
     pub uncorrected: Option<Latency>,
+    /// Latencies of unexpected responses; absent if there were none.
+    #[serde(default)]
+    pub unexpected: Option<Latency>,
     /// The run second by second.
     pub series: Vec<Second>,
     /// CPU time the load generator itself spent, in seconds.
@@ -91,6 +120,23 @@ pub struct Outcome {
 
 const fn one() -> u32 {
     1
+}
+
+/// What kept a rate from being sustained.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Bottleneck {
+    /// The server: its responses came later and later, or not at all.
+    Server,
+    /// The connections: even if each response took no longer than the fastest one, they could not
+    /// carry the rate.
+    Connections,
+    /// The load generator: one of its threads was busy all the time.
+    LoadGenerator,
+    /// Requests that failed.
+    Failures,
+    /// All connections were busy, and nothing shows whether the server could do more.
+    Unclear,
 }
 
 /// What was agreed upon, and the handshakes of the connections that were opened while measuring.
@@ -187,10 +233,37 @@ pub struct Latency {
     pub histogram: String,
 }
 
-/// The percentiles of [`Latency::percentiles`].
+/// The percentiles of [`Latency::percentiles`], as far as they are backed by samples.
 pub const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
 
+/// So many samples have to lie beyond a percentile: with fewer it says what a few requests met.
+const BEYOND: f64 = 10.0;
+
+/// Whether so many samples are enough for a percentile. Those below the 99th are not asked: nobody
+/// takes them for a tail.
+#[must_use]
+pub fn is_backed(percentile: f64, samples: u64) -> bool {
+    let beyond = (100.0 - percentile) / 100.0 * figures::float(samples);
+    !(99.0..100.0).contains(&percentile) || beyond >= BEYOND - 1e-6
+}
+
+impl Outcome {
+    /// Expected responses per second.
+    #[must_use]
+    pub fn good_rate(&self) -> f64 {
+        let unexpected = self.errors.unexpected_status.saturating_add(self.errors.unexpected_body);
+        let good = self.responses.saturating_sub(unexpected);
+        self.rate * figures::float(good) / figures::float(self.responses.max(1))
+    }
+}
+
 impl Latency {
+    /// A percentile in microseconds, if enough samples back it.
+    #[must_use]
+    pub fn backed(&self, percentile: f64) -> Option<u64> {
+        is_backed(percentile, self.count).then(|| self.percentile(percentile))
+    }
+
     /// One of [`PERCENTILES`] in microseconds; 0 if it is not there.
     #[must_use]
     pub fn percentile(&self, wanted: f64) -> u64 {

@@ -36,6 +36,38 @@ impl Schedule {
         self.next >> FRACTION
     }
 
+    /// How many requests are due from `first` on and before `end`.
+    #[must_use]
+    pub(crate) const fn count_before(&self, first: Nanos, end: Nanos) -> u64 {
+        let next = self.from(first).next;
+        let end = end.saturating_mul(1 << FRACTION);
+        match end.saturating_sub(next).checked_div(self.period) {
+            Some(_) if next >= end => 0,
+            Some(whole) if whole * self.period == end - next => whole,
+            Some(whole) => whole + 1,
+            None => 0,
+        }
+    }
+
+    /// The schedule from `first` on.
+    #[must_use]
+    pub(crate) const fn from(&self, first: Nanos) -> Self {
+        let first = first.saturating_mul(1 << FRACTION);
+        let missing = first.saturating_sub(self.next);
+        let steps = match missing.checked_div(self.period) {
+            Some(steps) if steps * self.period < missing => steps + 1,
+            Some(steps) => steps,
+            None => 0,
+        };
+        Self { next: self.next.saturating_add(steps.saturating_mul(self.period)), ..*self }
+    }
+
+    /// When the request is due that comes so many after the next one.
+    #[must_use]
+    pub(crate) const fn due_after(&self, count: u64) -> Nanos {
+        self.next.saturating_add(count.saturating_mul(self.period)) >> FRACTION
+    }
+
     /// The next request is on its way.
     #[inline]
     pub(crate) const fn advance(&mut self) {
@@ -64,6 +96,24 @@ mod tests {
         // 3 a second do not fit whole nanoseconds: nothing adds up.
         let late = moments(0, 3.0, (0, 1), 3_000_001);
         assert!(late[3_000_000].abs_diff(1_000_000 * 1_000_000_000) < 4_000, "{}", late[3_000_000]);
+    }
+
+    #[test]
+    fn what_is_due_can_be_counted() {
+        let schedule = Schedule::new(100, 1e6, (0, 1));
+        for (first, end, count) in [
+            (0, 100, 0),
+            (0, 101, 1),
+            (0, 1100, 1),
+            (0, 1101, 2),
+            (100, 3100, 3),
+            (101, 3100, 2),
+            (5000, 3000, 0),
+        ] {
+            assert_eq!(schedule.count_before(first, end), count, "{first} {end}");
+            assert!(schedule.from(first).due() >= first);
+        }
+        assert_eq!(schedule.from(101).due_after(2), 3100);
     }
 
     #[test]

@@ -3,12 +3,15 @@
 use crate::arguments::BenchArguments;
 use crate::figures::{bytes, count, float, percentile as name_of, rate, time};
 use crate::histogram::{decode, spectrum_text};
-use crate::outcome::{Latency, Mode, Outcome, Steps};
+use crate::outcome::{Bottleneck, Latency, Mode, Outcome, PERCENTILES, Steps};
 use crate::run::Finished;
 use std::collections::BTreeMap;
 
 #[cfg(test)]
 mod tests;
+
+/// A rate that reaches this share of what the users of a ramp bring is the ramp's.
+const RAMP: f64 = 0.8;
 
 /// The report of one run.
 #[must_use]
@@ -69,12 +72,16 @@ fn totals(outcome: &Outcome) -> String {
         (_, Some(true)) => text.push_str(", sustained"),
         _ => {}
     }
+    if unexpected(outcome) > 0 {
+        text.push_str(&format!("; {}/s as expected", rate(outcome.good_rate())));
+    }
     text.push_str(&format!("\n{}", spoken(outcome)));
     text.push_str(&format!(
-        "{:<12}{} answered, {} failed\n",
+        "{:<12}{} answered, {} failed{}\n",
         "Requests",
         count(outcome.responses),
         count(outcome.requests.saturating_sub(outcome.responses)),
+        in_flight(outcome),
     ));
     for (name, total) in [("Received", outcome.bytes_received), ("Sent", outcome.bytes_sent)] {
         let each = if outcome.seconds > 0.0 { float(total) / outcome.seconds } else { 0.0 };
@@ -86,6 +93,20 @@ fn totals(outcome: &Outcome) -> String {
         text.push_str(&format!("{:<12}{}\n", "Status", statuses.join(", ")));
     }
     text
+}
+
+/// Responses that were not what was expected.
+fn unexpected(outcome: &Outcome) -> u64 {
+    outcome.errors.unexpected_status.saturating_add(outcome.errors.unexpected_body)
+}
+
+/// What the end of the run cut off.
+fn in_flight(outcome: &Outcome) -> String {
+    if outcome.in_flight == 0 {
+        return String::new();
+    }
+    let oldest = time(float(outcome.oldest_in_flight_micros));
+    format!(", {} in flight at the end (oldest: {oldest})", count(outcome.in_flight))
 }
 
 /// Protocol and encryption, as far as they are known.
@@ -124,14 +145,17 @@ fn failures(outcome: &Outcome, reasons: &BTreeMap<&'static str, String>) -> Stri
 }
 
 fn latencies(outcome: &Outcome) -> String {
-    let columns: Vec<(&str, &Latency)> = match &outcome.uncorrected {
+    let mut columns: Vec<(&str, &Latency)> = match &outcome.uncorrected {
         Some(uncorrected) => vec![("since due", &outcome.latency), ("since sent", uncorrected)],
+        None if outcome.unexpected.is_some() => vec![("expected", &outcome.latency)],
         None => vec![("", &outcome.latency)],
     };
-    let row = |name: &str, figure: &dyn Fn(&Latency) -> f64| {
+    columns.extend(outcome.unexpected.as_ref().map(|latency| ("unexpected", latency)));
+    let row = |name: &str, figure: &dyn Fn(&Latency) -> Option<f64>| {
         let mut line = format!("  {name:<10}");
         for (_, latency) in &columns {
-            line.push_str(&format!("{:>12}", time(figure(latency))));
+            let figure = figure(latency).filter(|_| latency.count > 0);
+            line.push_str(&format!("{:>12}", figure.map_or("n/a".to_owned(), time)));
         }
         line.push('\n');
         line
@@ -141,34 +165,52 @@ fn latencies(outcome: &Outcome) -> String {
         text.push_str(&format!("{title:>12}"));
     }
     let mut text = format!("{}\n", text.trim_end());
-    text.push_str(&row("mean", &|latency| latency.mean_micros));
-    text.push_str(&row("deviation", &|latency| latency.deviation_micros));
-    for (percentile, _) in &outcome.latency.percentiles {
-        let name = name_of(*percentile);
-        text.push_str(&row(&name, &|latency| float(latency.percentile(*percentile))));
+    text.push_str(&row("mean", &|latency| Some(latency.mean_micros)));
+    text.push_str(&row("deviation", &|latency| Some(latency.deviation_micros)));
+    for percentile in PERCENTILES {
+        let name = name_of(percentile);
+        text.push_str(&row(&name, &|latency| latency.backed(percentile).map(float)));
     }
     text
 }
 
-fn remarks(outcome: &Outcome) -> Vec<&'static str> {
+fn remarks(outcome: &Outcome) -> Vec<String> {
     let mut remarks = Vec::new();
-    if outcome.sustained == Some(false) {
-        remarks.push("the server did not keep up with the rate; latency shows the growing queue.");
+    remarks.extend(outcome.bottleneck.map(|limit| limit.words(outcome)));
+    remarks.extend(ramp(outcome));
+    if outcome.responses == 0 && !outcome.interrupted {
+        remarks.push("nothing was answered.".to_owned());
     }
-    if outcome.client_saturated {
+    if outcome.client_saturated && outcome.bottleneck != Some(Bottleneck::LoadGenerator) {
         remarks.push(
-            "a thread of the load generator was busy all the time: it may be what was measured.",
+            "a thread of the load generator was busy all the time: it may be what was measured."
+                .to_owned(),
         );
     }
     if outcome.streams_allowed.is_some_and(|most| most < outcome.streams) {
-        remarks.push("the server allows fewer streams on a connection than were asked for.");
+        let what = "the server allows fewer streams on a connection than were asked for.";
+        remarks.push(what.to_owned());
     }
-    match (outcome.interrupted, outcome.seconds > 0.0) {
-        (true, true) => remarks.push("the run was interrupted; the figures are those until then."),
-        (true, false) => remarks.push("the run was interrupted before the measuring began."),
-        (false, _) => {}
-    }
+    let interrupted = match (outcome.interrupted, outcome.seconds > 0.0) {
+        (true, true) => Some("the run was interrupted; the figures are those until then."),
+        (true, false) => Some("the run was interrupted before the measuring began."),
+        (false, _) => None,
+    };
+    remarks.extend(interrupted.map(str::to_owned));
     remarks
+}
+
+/// Where users come one after the other, the rate is theirs and not the server's.
+pub(crate) fn ramp(outcome: &Outcome) -> Option<String> {
+    let brought = outcome.mode.ramp_rate()?;
+    // A server that cannot follow makes the run longer than the ramp: then the rate is its own.
+    (outcome.rate >= brought * RAMP).then(|| {
+        format!(
+            "the rate is the ramp's: the users bring {} requests per second, whatever the server can \
+             do.",
+            rate(brought)
+        )
+    })
 }
 
 fn spectra(outcome: &Outcome) -> String {
@@ -207,7 +249,12 @@ pub fn steps(steps: &Steps) -> String {
     text.push('\n');
     for outcome in &steps.steps {
         let offered = offered_rate(outcome);
-        let at = |percentile| time(float(outcome.latency.percentile(percentile)));
+        let at = |percentile| {
+            outcome
+                .latency
+                .backed(percentile)
+                .map_or("n/a".to_owned(), |micros| time(float(micros)))
+        };
         let sustained = match (outcome.interrupted, outcome.sustained) {
             (true, _) => "interrupted",
             (false, Some(true)) => "yes",

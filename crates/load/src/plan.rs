@@ -10,7 +10,7 @@ use sluice_net::tls::{ClientSettings, Reuse, TlsClient, Trust};
 use crate::h2::StreamRequest;
 use crate::outcome::Mode;
 use crate::request::{Keepalive, Prepared};
-use crate::source::Requests;
+use crate::source::{Requests, Verdict};
 use crate::target::{Security, Target};
 
 /// One run.
@@ -127,27 +127,60 @@ pub struct Expected {
     pub body: Option<Vec<u8>>,
 }
 
+impl Expected {
+    /// Whether a response of this status and this body, if bodies are looked into, is expected.
+    #[must_use]
+    #[inline]
+    pub fn judge(&self, status: u16, body: &[u8]) -> Verdict {
+        if !self.statuses.contains(status) {
+            return Verdict::UnexpectedStatus;
+        }
+        match &self.body {
+            Some(text) if !contains(body, text) => Verdict::UnexpectedContent,
+            _ => Verdict::Expected,
+        }
+    }
+}
+
+/// Whether `text` stands somewhere in `body`.
+fn contains(body: &[u8], text: &[u8]) -> bool {
+    text.is_empty() || body.windows(text.len()).any(|window| window == text)
+}
+
 impl Default for Expected {
     fn default() -> Self {
         Self { statuses: Statuses::fine(), body: None }
     }
 }
 
-/// A set of status codes, as ranges.
+/// A set of status codes, a bit each: it is looked into for every response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statuses(Vec<(u16, u16)>);
+pub struct Statuses([u64; WORDS]);
+
+/// Words of 64 bits that hold all codes of three digits.
+const WORDS: usize = 16;
 
 impl Statuses {
     /// 100 to 399: what a server that is well answers to a good request.
     #[must_use]
     pub fn fine() -> Self {
-        Self(vec![(100, 399)])
+        Self::of(&[(100, 399)])
     }
 
     /// Every one.
     #[must_use]
     pub fn any() -> Self {
-        Self(vec![(0, u16::MAX)])
+        Self([u64::MAX; WORDS])
+    }
+
+    fn of(ranges: &[(u16, u16)]) -> Self {
+        let mut bits = [0; WORDS];
+        for code in ranges.iter().flat_map(|(first, last)| *first..=*last) {
+            if let Some(word) = bits.get_mut(usize::from(code >> 6)) {
+                *word |= 1_u64 << (code & 63);
+            }
+        }
+        Self(bits)
     }
 
     /// The codes a list like `200,204,3xx` or `any` names.
@@ -171,13 +204,15 @@ impl Statuses {
                 format!("\"{item}\" is no status; write codes or classes, like 200,204,3xx, or any")
             })
         });
-        ranges.collect::<Result<_, _>>().map(Self)
+        ranges.collect::<Result<Vec<_>, _>>().map(|ranges| Self::of(&ranges))
     }
 
     /// Whether a code is in it.
     #[must_use]
+    #[inline]
     pub fn contains(&self, status: u16) -> bool {
-        self.0.iter().any(|(first, last)| (*first..=*last).contains(&status))
+        let word = self.0.get(usize::from(status >> 6)).copied().unwrap_or(0);
+        word >> (status & 63) & 1 == 1
     }
 }
 

@@ -9,8 +9,9 @@ use sluice_net::{Mailbox, Nanos, Post, mailbox, precise_now};
 
 use crate::figures::float;
 use crate::histogram::Histogram;
-use crate::outcome::{Outcome, Second, TlsFigures};
+use crate::outcome::{Bottleneck, Outcome, Second, TlsFigures};
 use crate::plan::Plan;
+use crate::source;
 use crate::tally::Tally;
 use crate::thread::{Order, serve};
 use crate::worker::{Done, News, Shared, nanos};
@@ -30,6 +31,12 @@ const SATURATED: f64 = 0.95;
 
 /// A rate that is missed by more than this share is not sustained.
 const MISSED: f64 = 0.01;
+
+/// A request that is in flight when a run is over is a time-out only if it has waited for this long,
+/// in microseconds ...
+const LONG: u64 = 1_000_000;
+/// ... and, in a closed loop, so many times as long as the slowest response took.
+const TIMES_AS_LONG: u64 = 2;
 
 /// A finished run.
 #[derive(Clone, Debug)]
@@ -184,6 +191,10 @@ struct Conductor {
     begun: Option<Begun>,
     ended: Nanos,
     busiest: Duration,
+    /// How long requests have waited that have no response at the end.
+    left: Histogram,
+    /// Requests that were sent after the end of an open loop because they were late.
+    overdue: u64,
     interrupted: bool,
     unreachable: Option<String>,
 }
@@ -223,6 +234,8 @@ impl Conductor {
             begun: None,
             ended: 0,
             busiest: Duration::ZERO,
+            left: Histogram::new(),
+            overdue: 0,
             interrupted: false,
             unreachable: None,
         }
@@ -303,7 +316,7 @@ impl Conductor {
 
     fn on_counts(&mut self, second: u32, tally: &Tally) {
         self.total.add(tally);
-        let errors = tally.errors(&self.shared.plan.expected.statuses).total();
+        let errors = tally.errors.total();
         let part = self.seconds.entry(second).or_default();
         part.latency.add(&tally.latency);
         part.responses += tally.responses;
@@ -323,6 +336,8 @@ impl Conductor {
     fn on_done(&mut self, done: &Done) {
         self.ended = self.ended.max(done.ended);
         self.busiest = self.busiest.max(done.cpu);
+        self.left.add(&done.left);
+        self.overdue += done.overdue;
         self.on_counts(done.second, &done.tally);
         self.done.push(done.second);
         if self.done() == self.shared.plan.threads
@@ -378,11 +393,37 @@ impl Conductor {
         if !self.shared.was_reached() {
             return;
         }
-        let errors = self.total.errors(&self.shared.plan.expected.statuses).total();
+        let errors = self.total.errors.total();
         (self.watcher)(&Progress { phase, responses: self.total.responses, errors });
     }
 
-    fn finish(self) -> Finished {
+    /// Sorts what has no response at the end into time-outs and what the end just cut off. The
+    /// latter is returned.
+    fn settle(&mut self) -> Histogram {
+        let left = std::mem::take(&mut self.left);
+        let open = self.total.uncorrected.is_some();
+        let slowest = self.total.latency.percentile(100.0);
+        let patience = match (open, self.interrupted) {
+            // Everything had its time: whatever is left has been waited for.
+            (true, false) => 0,
+            (true, true) => LONG,
+            (false, false) => LONG.max(slowest.saturating_mul(TIMES_AS_LONG)),
+            // Nobody knows how long it would have taken.
+            (false, true) => return left,
+        };
+        let late = left.at_least(patience);
+        if late.count() > 0 {
+            let waited = Duration::from_micros(late.percentile(100.0));
+            self.total.on_unanswered(&late);
+            self.total.explain(source::Failure::Timeout, || {
+                format!("no response by the end of the run, after {waited:.1?}")
+            });
+        }
+        left.below(patience)
+    }
+
+    fn finish(mut self) -> Finished {
+        let in_flight = self.settle();
         let plan = &self.shared.plan;
         let begun =
             self.begun.unwrap_or(Begun { measured_from: 0, unix_ms: 0, cpu: Duration::ZERO });
@@ -391,7 +432,8 @@ impl Conductor {
         let per_second = |count: u64| if seconds > 0.0 { float(count) / seconds } else { 0.0 };
         let total = &self.total;
         let cpu = Usage::now().cpu.unwrap_or_default().saturating_sub(begun.cpu);
-        let outcome = Outcome {
+        let timely = total.responses.saturating_sub(self.overdue);
+        let mut outcome = Outcome {
             tool: concat!("sluice ", env!("CARGO_PKG_VERSION")).to_owned(),
             target: plan.shown.clone(),
             mode: plan.mode.clone(),
@@ -405,11 +447,18 @@ impl Conductor {
             bytes_received: total.received,
             bytes_sent: total.sent,
             statuses: total.statuses(),
-            errors: total.errors(&plan.expected.statuses),
-            rate: per_second(total.responses),
-            sustained: plan.offered().map(|rate| is_sustained(plan, rate, seconds, total)),
+            errors: total.errors,
+            in_flight: in_flight.count(),
+            oldest_in_flight_micros: in_flight.percentile(100.0),
+            rate: per_second(timely),
+            sustained: plan.offered().map(|rate| {
+                let slack = plan_slack(total);
+                is_sustained(plan, rate, seconds, (timely, slack))
+            }),
+            bottleneck: None,
             latency: total.latency.latency(),
             uncorrected: total.uncorrected.as_ref().map(Histogram::latency),
+            unexpected: total.unexpected.as_ref().map(|unexpected| unexpected.latency()),
             series: self.series,
             client_cpu_seconds: cpu.as_secs_f64(),
             client_saturated: self.busiest.as_secs_f64() > SATURATED * seconds && seconds > 0.0,
@@ -428,18 +477,19 @@ impl Conductor {
                 resumed_rate: per_second(total.handshakes.1),
             }),
         };
+        outcome.bottleneck = Bottleneck::of(&outcome);
         Finished { outcome, reasons: self.total.reasons }
     }
 }
 
 /// Whether as many answers came as were asked for in this time, but for one in a hundred. What ended
 /// with its number of requests has kept up if it did not need much longer than planned.
-fn is_sustained(plan: &Plan, rate: f64, seconds: f64, total: &Tally) -> bool {
+fn is_sustained(plan: &Plan, rate: f64, seconds: f64, (responses, slack): (u64, f64)) -> bool {
     let timely = rate * seconds;
     let offered = match plan.extent.requests {
         Some(count) => {
             let planned = float(count) / rate;
-            let late = planned * MISSED + plan_slack(total);
+            let late = planned * MISSED + slack;
             if seconds > planned + late && plan.extent.duration.is_none() {
                 return false;
             }
@@ -447,7 +497,7 @@ fn is_sustained(plan: &Plan, rate: f64, seconds: f64, total: &Tally) -> bool {
         }
         None => timely,
     };
-    float(total.responses) >= (offered * (1.0 - MISSED)).floor()
+    float(responses) >= (offered * (1.0 - MISSED)).floor()
 }
 
 /// The last answer comes after the last request by about this long, in seconds.

@@ -9,7 +9,7 @@ use sluice_net::{Deadline, Nanos, precise_now};
 use crate::answer::{After, Answer, Judge};
 use crate::link::{Broken, Link};
 use crate::source::{Content, Failure, Reply, RequestMeta, RequestSource, Step, Verdict};
-use crate::tally::Stamp;
+use crate::tally::{Counted, Stamp};
 use crate::worker::{Seat, Worker, nanos};
 
 /// Whether what happens is counted.
@@ -30,6 +30,17 @@ pub(crate) struct ScriptedLane {
     request: Vec<u8>,
     body: Vec<u8>,
     count: Count,
+    /// The request that was claimed and has not ended.
+    claimed: Option<Claimed>,
+}
+
+/// How far a request has come that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claimed {
+    /// It is not made yet: the script pauses.
+    Due(Nanos),
+    /// It is sent, or waits for its connection.
+    InFlight(Nanos),
 }
 
 impl ScriptedLane {
@@ -45,6 +56,7 @@ impl ScriptedLane {
             request: Vec::new(),
             body: Vec::new(),
             count: Count::Yes,
+            claimed: None,
         }
     }
 
@@ -52,27 +64,28 @@ impl ScriptedLane {
     pub(crate) async fn run(mut self) {
         let start = self.worker.begun().await;
         poll_fn(|cx| self.deadline.poll_at(start, cx)).await;
-        let mut due = None;
         loop {
             // A request is claimed before it is made: what it says of the time is true when it goes.
-            let claimed = match due {
-                Some(due) => due,
-                None => match self.claim().await {
+            let claimed = match self.claimed {
+                Some(Claimed::Due(due)) => due,
+                _ => match self.claim().await {
                     Some(claimed) => claimed,
                     None => break,
                 },
             };
-            due = Some(claimed);
+            self.claimed = Some(Claimed::Due(claimed));
             self.request.clear();
             match self.source.next(&mut self.request) {
                 Step::End => break,
                 Step::Pause(pause) => self.deadline.sleep(pause).await,
                 Step::Send(meta) => {
-                    due = None;
+                    self.claimed = Some(Claimed::InFlight(claimed));
                     self.exchange(meta, claimed).await;
+                    self.claimed = None;
                 }
             }
         }
+        self.claimed = None;
         self.worker.remove_lane();
     }
 
@@ -208,13 +221,12 @@ impl ScriptedLane {
         };
         let verdict = self.source.on_response(meta, &reply);
         if self.is_counted(stamp.due) {
-            let tally = &mut *self.worker.tally.borrow_mut();
-            tally.on_answer(answer.status, answer.size, stamp, now);
-            match verdict {
-                Verdict::Expected => {}
-                Verdict::UnexpectedStatus => tally.errors.unexpected_status += 1,
-                Verdict::UnexpectedContent => tally.errors.unexpected_body += 1,
-            }
+            let verdict = match verdict {
+                Verdict::Expected => self.worker.plan().expected.judge(answer.status, &self.body),
+                unexpected => unexpected,
+            };
+            let counted = Counted { status: answer.status, size: answer.size, verdict };
+            self.worker.tally.borrow_mut().on_response(counted, stamp, now);
         }
     }
 
@@ -222,13 +234,27 @@ impl ScriptedLane {
         self.source.on_failure(meta, failure);
         if self.is_counted(due) {
             let tally = &mut *self.worker.tally.borrow_mut();
-            tally.on_failure(failure);
+            tally.on_failure(failure, precise_now().saturating_sub(due));
             tally.explain(failure, || reason);
         }
     }
 
     fn is_counted(&self, due: Nanos) -> bool {
         self.count == Count::Yes && due >= self.worker.measured_from.get()
+    }
+}
+
+impl Drop for ScriptedLane {
+    /// What is in flight when the run is over stands in the report as well.
+    fn drop(&mut self) {
+        let due = match self.claimed {
+            Some(Claimed::InFlight(due)) => Some(due),
+            // In a closed loop nothing is due while the script pauses.
+            Some(Claimed::Due(due)) if self.worker.plan().offered().is_some() => Some(due),
+            Some(Claimed::Due(_)) | None => None,
+        };
+        let due = due.or_else(|| self.seat.granted());
+        self.worker.leave(due.map(|due| Stamp { due, sent: due }).into_iter());
     }
 }
 

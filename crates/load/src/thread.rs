@@ -11,6 +11,7 @@ use sluice_net::process::thread_cpu;
 use sluice_net::{Deadline, Mailbox, Nanos, Post, precise_now, spawn, wake_on_time};
 
 use crate::h2::{StreamLane, StreamRequest};
+use crate::histogram::Histogram;
 use crate::lane::{Batch, Lane};
 use crate::outcome::Mode;
 use crate::plan::Work;
@@ -23,7 +24,7 @@ use crate::worker::{Done, News, Shared, Worker};
 /// Connections that a thread opens at once: more would overrun the server's queue.
 const OPENERS: u32 = 64;
 
-/// How long answers to what was sent are awaited when an open loop has ended.
+/// How long an open loop that has ended still sends what was due and waits for responses.
 const GRACE: Nanos = 1_000_000_000;
 
 /// One second of the clock.
@@ -51,13 +52,17 @@ pub(crate) fn serve(
     if shared.plan.offered().is_some() {
         wake_on_time();
     }
-    sluice_net::run(async move {
+    let (worker, last) = sluice_net::run(async move {
         let worker = Rc::new(Worker::new(shared, number, post));
         spawn(obey(Rc::clone(&worker), orders));
         prepare(&worker).await;
         worker.tell(News::Ready);
-        measure(&worker).await;
-    })
+        let last = measure(&worker).await;
+        (worker, last)
+    })?;
+    // Lanes are gone now, and have left behind what they had in flight.
+    worker.tell(News::Done(Box::new(Done { left: worker.left(), ..last })));
+    Ok(())
 }
 
 async fn obey(worker: Rc<Worker>, mut orders: Mailbox<Order>) {
@@ -196,8 +201,8 @@ fn next(lanes: &Cell<Vec<u32>>) -> Option<u32> {
     lane
 }
 
-/// Waits for the end and tells what was counted.
-async fn measure(worker: &Rc<Worker>) {
+/// Waits for the end; what was counted by then.
+async fn measure(worker: &Rc<Worker>) -> Done {
     poll_fn(|cx| match worker.has_begun() {
         true => Poll::Ready(()),
         false => worker.poll_stopped(cx),
@@ -217,8 +222,11 @@ async fn measure(worker: &Rc<Worker>) {
     })
     .await;
     let mut ended = precise_now();
+    let behind = worker.backlog(ended.min(end));
     if worker.plan().offered().is_some() && !worker.is_stopped() {
-        worker.close();
+        if !worker.is_behind() {
+            worker.close();
+        }
         let last = ended.saturating_add(GRACE);
         poll_fn(|cx| match worker.poll_over(cx) {
             Poll::Pending => deadline.poll_at(last, cx).map(|_| ()),
@@ -227,14 +235,23 @@ async fn measure(worker: &Rc<Worker>) {
         .await;
         ended = precise_now();
     }
+    worker.end_at(ended);
+    let unsent = worker.backlog(ended.min(end));
+    worker.leave_backlog(unsent);
     let mut tally = worker.tally.replace(Tally::new(&worker.plan().mode));
     if ended < worker.measured_from.get() {
         // Stopped within the warm-up, which is no part of the figures.
         (tally.sent, tally.received) = (0, 0);
     }
     let cpu = thread_cpu().unwrap_or_default().saturating_sub(clock.cpu.get());
-    let ended = ended.min(end);
-    worker.tell(News::Done(Box::new(Done { tally, second: clock.second.get(), ended, cpu })));
+    Done {
+        tally,
+        second: clock.second.get(),
+        ended: ended.min(end),
+        cpu,
+        left: Histogram::new(),
+        overdue: behind.saturating_sub(unsent),
+    }
 }
 
 /// What the ticker of a thread has seen.

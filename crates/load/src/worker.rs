@@ -15,15 +15,19 @@ use sluice_net::tls::{HandshakeError, Reason, Security, TlsClient};
 use sluice_net::{Deadline, Endpoint, Nanos, Post, Stream, connect, precise_now, wake_all};
 
 use crate::answer::Judge;
+use crate::histogram::Histogram;
 use crate::link::{Link, Scratch};
 use crate::outcome::Mode;
 use crate::pace::Schedule;
 use crate::plan::Plan;
 use crate::source::Failure;
-use crate::tally::{Stamp, Tally};
+use crate::tally::{Stamp, Tally, micros};
 
 /// Requests that a thread takes from the common quota at once, at most.
 const SHARE: u64 = 1024;
+
+/// Waits of requests that were never sent are counted one by one up to this number, then in groups.
+const SAMPLES: u64 = 100_000;
 
 /// What the threads of a run share. Nothing of it is touched per request.
 #[derive(Debug)]
@@ -58,6 +62,11 @@ impl Shared {
     /// Whether any connection was ever opened.
     pub(crate) fn was_reached(&self) -> bool {
         self.connected.load(Ordering::Relaxed)
+    }
+
+    /// Requests nobody has taken yet.
+    fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
     }
 
     /// Takes up to `share` requests from the quota.
@@ -101,6 +110,10 @@ pub(crate) struct Worker {
     root: RefCell<Option<Waker>>,
     /// Somebody wants the run to end now.
     stopped: Cell<bool>,
+    /// When the run was over here; 0 before.
+    over: Cell<Nanos>,
+    /// How long requests had waited by then that have no response.
+    left: RefCell<Histogram>,
     post: Post<News>,
 }
 
@@ -133,6 +146,11 @@ pub(crate) struct Done {
     pub(crate) ended: Nanos,
     /// CPU time the thread used while measuring.
     pub(crate) cpu: Duration,
+    /// How long requests had waited that have no response: those in flight, and in an open loop
+    /// those that were due and never sent.
+    pub(crate) left: Histogram,
+    /// Requests of an open loop that were sent after its end because they were late.
+    pub(crate) overdue: u64,
 }
 
 /// Where a lane of an open loop waits for a request to become due.
@@ -141,6 +159,13 @@ pub(crate) struct Seat {
     granted: Cell<Option<Nanos>>,
     queued: Cell<bool>,
     waker: RefCell<Option<Waker>>,
+}
+
+impl Seat {
+    /// The request that was handed to the lane and not taken by it.
+    pub(crate) fn granted(&self) -> Option<Nanos> {
+        self.granted.get()
+    }
 }
 
 impl Worker {
@@ -165,6 +190,8 @@ impl Worker {
             lanes: Cell::new(0),
             root: RefCell::default(),
             stopped: Cell::new(false),
+            over: Cell::new(0),
+            left: RefCell::default(),
             post,
         }
     }
@@ -240,6 +267,58 @@ impl Worker {
     pub(crate) fn stop(&self) {
         self.stopped.set(true);
         wake_all();
+    }
+
+    /// The run is over here: from now on lanes may be dropped with requests in flight.
+    pub(crate) fn end_at(&self, moment: Nanos) {
+        self.over.set(moment);
+    }
+
+    /// Counts requests that a lane has not brought to an end when it is dropped.
+    pub(crate) fn leave(&self, stamps: impl Iterator<Item = Stamp>) {
+        let over = self.over.get();
+        let left = &mut *self.left.borrow_mut();
+        for stamp in stamps {
+            if over > 0 && stamp.due >= self.measured_from.get() {
+                left.record(micros(over.saturating_sub(stamp.due)));
+            }
+        }
+    }
+
+    /// What [`Self::leave`] has counted.
+    pub(crate) fn left(&self) -> Histogram {
+        self.left.take()
+    }
+
+    /// How many requests of an open loop were due before `moment` and not handed to a lane.
+    pub(crate) fn backlog(&self, moment: Nanos) -> u64 {
+        if self.closing.get() || self.plan().offered().is_none() || self.lanes.get() == 0 {
+            return 0;
+        }
+        let due = self.schedule.get().count_before(self.measured_from.get(), moment);
+        match self.plan().extent.requests {
+            None => due,
+            Some(_) => due.min(self.quota.get().saturating_add(self.shared.left())),
+        }
+    }
+
+    /// Counts those that are still not handed out when the run is over.
+    pub(crate) fn leave_backlog(&self, count: u64) {
+        let schedule = self.schedule.get().from(self.measured_from.get());
+        let left = &mut *self.left.borrow_mut();
+        // Not every one by itself: there may be thousands of millions.
+        let step = count.div_ceil(SAMPLES).max(1);
+        let mut index = 0;
+        while index < count {
+            let waited = self.over.get().saturating_sub(schedule.due_after(index));
+            left.record_many(micros(waited), step.min(count - index));
+            index += step;
+        }
+    }
+
+    /// Whether something is due before the end that no lane has taken.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.schedule.get().due() < self.end.get()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -444,9 +523,10 @@ impl Worker {
         if stamps.len() == 0 {
             tally.on_trouble(failure);
         }
+        let now = precise_now();
         for stamp in stamps {
             if stamp.due >= self.measured_from.get() {
-                tally.on_failure(failure);
+                tally.on_failure(failure, now.saturating_sub(stamp.due));
             }
         }
         tally.explain(failure, || reason);

@@ -11,9 +11,9 @@ use sluice_wire::h2::{About, End, ErrorCode, Event, StreamId};
 use super::StreamRequest;
 use super::link::StreamLink;
 use super::words;
-use crate::claims::{Claims, contains, wide};
+use crate::claims::{Claims, wide};
 use crate::source::Failure;
-use crate::tally::Stamp;
+use crate::tally::{Counted, Stamp};
 use crate::worker::{Worker, nanos};
 
 /// Content that a request sends before it is the next one's turn.
@@ -229,13 +229,9 @@ impl Flights {
             link.codec.reset(about.stream, ErrorCode::CANCEL);
         }
         if slot.stamp.due >= worker.measured_from.get() {
-            let tally = &mut *worker.tally.borrow_mut();
-            tally.on_answer(slot.status, slot.size, slot.stamp, now);
-            if let Some(expected) = &worker.plan().expected.body
-                && !contains(&slot.gathered, expected)
-            {
-                tally.errors.unexpected_body += 1;
-            }
+            let verdict = worker.plan().expected.judge(slot.status, &slot.gathered);
+            let counted = Counted { status: slot.status, size: slot.size, verdict };
+            worker.tally.borrow_mut().on_response(counted, slot.stamp, now);
         }
         self.answered = true;
         self.land(about.tag);
@@ -331,6 +327,14 @@ impl Flights {
         self.leaving = None;
         self.watch = 0;
         left
+    }
+}
+
+impl Drop for Flights {
+    /// What is in flight when the run is over stands in the report as well.
+    fn drop(&mut self) {
+        let flying = self.slots.iter().filter(|slot| slot.stream.is_some());
+        self.worker.leave(flying.map(|slot| slot.stamp).chain(self.refused.iter().copied()));
     }
 }
 

@@ -6,7 +6,7 @@ use crate::outcome::Errors;
 
 fn latency(micros: u64) -> Latency {
     let mut histogram = Histogram::new();
-    (0..100).for_each(|_| histogram.record(micros));
+    (0..10_000).for_each(|_| histogram.record(micros));
     histogram.latency()
 }
 
@@ -27,10 +27,14 @@ fn finished(mode: Mode) -> Finished {
         bytes_sent: 10_000,
         statuses: BTreeMap::from([(200, 1_234_560), (503, 7)]),
         errors: Errors { timeout: 3, unexpected_status: 7, ..Errors::default() },
+        in_flight: 0,
+        oldest_in_flight_micros: 0,
         rate: 123_456.7,
         sustained: open.then_some(false),
+        bottleneck: None,
         latency: latency(1500),
         uncorrected: open.then(|| latency(80)),
+        unexpected: None,
         series: Vec::new(),
         client_cpu_seconds: 9.9,
         client_saturated: true,
@@ -77,14 +81,15 @@ fn every_figure_is_there() {
     let text = report(&finished(Mode::Closed));
     for part in [
         "http://127.0.0.1:8080/\n100 connections, 2 threads, closed loop, 10 s, interrupted\n",
-        "Rate        123 457/s\n",
+        "Rate        123 457/s; 123 456/s as expected\n",
         "Requests    1 234 567 answered, 3 failed\n",
         "Received    20 MB (2 MB/s)\n",
         "Sent        10 KB (1 KB/s)\n",
         "Status      200: 1 234 560, 503: 7\n",
         "timeout: 3 (no whole answer within 1s)\n",
         "unexpected status: 7\n",
-        "  p99.99         1.50 ms\n",
+        "  p99.9          1.50 ms\n",
+        "  p99.99             n/a\n",
         "  max            1.50 ms\n",
         "was interrupted",
         "busy all the time",
@@ -92,6 +97,33 @@ fn every_figure_is_there() {
         assert!(text.contains(part), "{part:?} in:\n{text}");
     }
     assert!(!text.contains("Detailed") && !text.contains("since due"), "{text}");
+}
+
+#[test]
+fn what_the_end_cut_off_and_what_was_unexpected_is_shown() {
+    let mut finished = finished(Mode::Closed);
+    (finished.outcome.in_flight, finished.outcome.oldest_in_flight_micros) = (12, 4900);
+    finished.outcome.unexpected = Some(latency(70));
+    let text = report(&finished);
+    for part in [
+        "answered, 3 failed, 12 in flight at the end (oldest: 4.90 ms)\n",
+        "Latency         expected  unexpected\n",
+        "  p99            1.50 ms       70 µs\n",
+    ] {
+        assert!(text.contains(part), "{part:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn a_rate_that_is_the_ramps_is_called_so() {
+    let users = Mode::Users { users: 100, requests_each: 5, ramp_seconds: 2.0 };
+    let mut finished = finished(users);
+    finished.outcome.rate = 245.0;
+    let text = report(&finished);
+    assert!(text.contains("Note: the rate is the ramp's: the users bring 250 requests"), "{text}");
+    // A server that could not follow: the rate is its own.
+    finished.outcome.rate = 100.0;
+    assert!(!report(&finished).contains("the ramp's"));
 }
 
 #[test]
@@ -110,12 +142,12 @@ fn an_open_loop_shows_both_latencies_and_whether_it_was_sustained() {
     let text = report(&finished) + &spectra(&finished.outcome);
     for part in [
         "open loop at 150 000/s",
-        "Rate        123 457/s of 150 000/s: NOT SUSTAINED\n",
+        "Rate        123 457/s of 150 000/s: NOT SUSTAINED; 123 456/s as expected\n",
         "  since due  since sent\n",
         "  p50            1.50 ms       80 µs\n",
         "Detailed percentiles, since due (ms)\n       Value   Percentile",
         "Detailed percentiles, since sent (ms)\n       Value   Percentile",
-        "       0.080     0.000000          100         1.00\n",
+        "       0.080     0.000000        10000         1.00\n",
     ] {
         assert!(text.contains(part), "{part:?} in:\n{text}");
     }

@@ -13,7 +13,7 @@ use super::command::{Size, Test, array};
 use super::report::{Config, Measured, report};
 use super::target::Server;
 use super::thread::{self, Counts, News, Plan};
-use crate::arguments::BenchArguments;
+use crate::arguments::{BenchArguments, CONNECTIONS};
 use crate::console::{Refusal, print, say, threads, write_all};
 use crate::figures::float;
 use crate::live;
@@ -21,6 +21,7 @@ use crate::outcome::{Mode, Outcome, Second};
 use crate::plain;
 use crate::run::{Phase, Progress, Stopper, Watcher};
 use crate::suite::{CaseRun, Extent};
+use crate::thresholds::{self, Misses};
 
 /// Requests of a test if the command line says neither how many nor how long.
 const REQUESTS: u64 = 100_000;
@@ -62,8 +63,12 @@ pub(crate) fn bench(
         if let Some(trouble) = &measured.trouble {
             say(&format!("error: {}: {trouble}\n", plan.test.title));
         }
-        if measured.outcome.errors.total() > 0 {
-            code = 1;
+        let misses = Misses::of(arguments, &measured.outcome);
+        print(&misses.report());
+        say(&misses.message());
+        // The first test that went wrong decides.
+        if code == 0 {
+            code = thresholds::code(arguments, &measured.outcome, &misses);
         }
         let broken = measured.trouble.is_some();
         outcomes.push(measured.outcome);
@@ -118,6 +123,7 @@ pub(crate) fn suite_run(case: &CaseRun, stopper: &Stopper) -> Result<Outcome, St
 /// Options that mean nothing to Redis.
 fn refuse_unfit(arguments: &BenchArguments) -> Result<(), Refusal> {
     let unfit = [
+        ("--config", arguments.config.is_some()),
         ("--rate", arguments.rate.is_some()),
         ("--users", arguments.users.is_some()),
         ("--method", !arguments.method.is_empty()),
@@ -140,6 +146,7 @@ fn plan(
     (server, endpoints): (&Server, &[Endpoint]),
     test: Test,
 ) -> Plan {
+    let connections = arguments.connections.unwrap_or(CONNECTIONS);
     let requests = match (arguments.requests, arguments.duration) {
         (Some(requests), _) => requests,
         (None, Some(_)) => u64::MAX,
@@ -150,14 +157,14 @@ fn plan(
         endpoints: endpoints.to_vec(),
         greeting: server.greeting.clone(),
         greetings: server.greetings,
-        connections: arguments.connections,
-        threads: threads(arguments).min(arguments.connections),
+        connections,
+        threads: threads(arguments).min(connections),
         pipeline: arguments.pipeline,
         keyspace: arguments.keyspace,
         timeout: arguments.timeout.max(Duration::from_millis(1)),
         duration: arguments.duration,
         left: AtomicU64::new(requests),
-        closed: AtomicU64::new(u64::from(arguments.connections)),
+        closed: AtomicU64::new(u64::from(connections)),
         stopped: AtomicBool::new(false),
     }
 }
@@ -356,10 +363,14 @@ impl Conductor {
             bytes_sent: total.sent,
             statuses: BTreeMap::new(),
             errors: total.errors,
+            in_flight: 0,
+            oldest_in_flight_micros: 0,
             rate,
             sustained: None,
+            bottleneck: None,
             latency: total.latency.latency(),
             uncorrected: None,
+            unexpected: None,
             series: self.series,
             client_cpu_seconds: cpu.as_secs_f64(),
             client_saturated: self.busiest.as_secs_f64() > SATURATED * seconds && seconds > 0.0,

@@ -31,10 +31,14 @@ pub(crate) fn outcome(connections: u32, rate: f64, middle: u64) -> Outcome {
         bytes_sent: responses * 40,
         statuses: BTreeMap::from([(200, responses)]),
         errors: Errors::default(),
+        in_flight: 0,
+        oldest_in_flight_micros: 0,
         rate,
         sustained: None,
+        bottleneck: None,
         latency: histogram.latency(),
         uncorrected: None,
+        unexpected: None,
         series: (0..2)
             .map(|offset| Second {
                 offset,

@@ -110,7 +110,7 @@ fn load(arguments: &BenchArguments, path: &Path, plan: &Arc<Plan>) -> Result<Loa
         // What is a good answer is up to the script's assertions.
         None => Statuses::any(),
     };
-    let senders = arguments.users.unwrap_or(arguments.connections);
+    let senders = arguments.users.or(arguments.connections).unwrap_or(1);
     Ok(Load {
         shown: path.display().to_string(),
         targets,

@@ -34,7 +34,6 @@ fn a_rate_can_have_a_number_of_requests_and_a_warm_up() {
 
 #[test]
 fn a_rate_is_sustained_if_one_answer_in_a_hundred_is_missing_and_not_if_two_are() {
-    let mut tally = Tally::new(&Mode::Open { rate_per_second: 100.0 });
     let timed = timed("http://127.0.0.1:1/", 10_000);
     let counted = plan("http://127.0.0.1:1/", 1000);
     for (plan, seconds, responses, sustained) in [
@@ -48,8 +47,7 @@ fn a_rate_is_sustained_if_one_answer_in_a_hundred_is_missing_and_not_if_two_are(
         (&counted, 5.0, 500, true),
         (&counted, 5.0, 400, false),
     ] {
-        tally.responses = responses;
-        let found = is_sustained(plan, 100.0, seconds, &tally);
+        let found = is_sustained(plan, 100.0, seconds, (responses, 0.0));
         assert_eq!(found, sustained, "{responses} answers in {seconds} s");
     }
 }
@@ -149,4 +147,66 @@ fn connections_that_close_while_idle_are_opened_again_in_time() {
     let plan = Plan { connections: 3, ..timed(&server.url(), 600) };
     let outcome = outcome(open(plan, 50.0));
     assert_eq!((outcome.responses, outcome.errors.total()), (30, 0), "{outcome:?}");
+}
+
+/// Answers so many requests at once and nothing after them, on any connection.
+fn hangs_after(requests: u64) -> impl Fn(&mut Connection) + Send + Sync + 'static {
+    let count = AtomicU64::new(0);
+    move |connection| {
+        while connection.read_request().is_some() {
+            if count.fetch_add(1, Ordering::SeqCst) >= requests {
+                return connection.wait();
+            }
+            connection.write(HELLO);
+        }
+    }
+}
+
+#[test]
+fn what_was_due_and_not_answered_has_timed_out() {
+    for threads in [1, 2] {
+        let server = Server::start(hangs_after(30));
+        let plan = Plan { connections: 2, threads, ..timed(&server.url(), 1000) };
+        let finished = finished(open(plan, 200.0));
+        let outcome = finished.outcome;
+        // Two requests are in flight for good, all others were never sent.
+        assert_eq!((outcome.requests, outcome.responses), (200, 30), "{outcome:?}");
+        assert_eq!(outcome.errors, Errors { timeout: 170, ..Errors::default() });
+        assert_eq!((outcome.in_flight, outcome.sustained), (0, Some(false)));
+        assert_eq!(outcome.bottleneck, Some(Bottleneck::Server));
+        // Each is among the latencies with what it had waited: a second of grace at least.
+        assert_eq!(outcome.latency.count, 200);
+        assert!(outcome.latency.percentile(50.0) >= 1_000_000, "{:?}", outcome.latency);
+        assert!(outcome.latency.max_micros >= 1_500_000, "{:?}", outcome.latency);
+        assert_eq!(outcome.uncorrected.map(|latency| latency.count), Some(30));
+        assert!(finished.reasons["timeout"].contains("by the end of the run"));
+    }
+}
+
+#[test]
+fn what_is_sent_after_the_end_is_no_part_of_the_rate() {
+    // 100 a second at most; the backlog of the end is worked off for a second.
+    let (_gate, closed) = std::sync::mpsc::channel::<()>();
+    let closed = Mutex::new(closed);
+    let server = Server::start(move |connection| {
+        while connection.read_request().is_some() {
+            let _ = closed.lock().unwrap().recv_timeout(Duration::from_millis(10));
+            connection.write(HELLO);
+        }
+    });
+    let plan = Plan { connections: 1, ..timed(&server.url(), 500) };
+    let outcome = outcome(open(plan, 200.0));
+    assert_eq!(outcome.requests, 100, "every request that was due is accounted for: {outcome:?}");
+    assert!(outcome.rate <= 102.0, "{outcome:?}");
+    assert_eq!(outcome.sustained, Some(false));
+    assert_eq!(outcome.bottleneck, Some(Bottleneck::Connections));
+}
+
+#[test]
+fn a_warm_up_that_hangs_is_no_failure() {
+    let server = Server::start(hangs_after(0));
+    let warmup = Duration::from_millis(300);
+    let plan = Plan { warmup, connections: 1, ..timed(&server.url(), 100) };
+    let outcome = outcome(open(plan, 100.0));
+    assert_eq!((outcome.requests, outcome.errors.timeout), (10, 10), "{outcome:?}");
 }

@@ -142,3 +142,60 @@ fn an_answer_before_the_request_is_whole_ends_the_connection() {
     assert_eq!(outcome.statuses.get(&413).copied().unwrap_or(0) + outcome.errors.unanswered(), 4);
     assert!(outcome.statuses.contains_key(&413), "{outcome:?}");
 }
+
+#[test]
+fn a_closed_loop_counts_what_is_in_flight_at_the_end() {
+    let server = Server::start(|connection| connection.wait());
+    // Too short to say that it hangs.
+    let plan = Plan { connections: 3, ..timed(&server.url(), 200) };
+    let outcome = outcome(plan);
+    assert_eq!((outcome.requests, outcome.responses, outcome.in_flight), (0, 0, 3), "{outcome:?}");
+    assert!(outcome.oldest_in_flight_micros >= 190_000, "{outcome:?}");
+    // A connection that has waited for more than a second, while others were answered in no time, hangs.
+    for pipeline in [1, 4] {
+        let server = Server::start(|connection| {
+            while connection.read_request().is_some() {
+                if connection.number == 0 {
+                    return connection.wait();
+                }
+                connection.write(HELLO);
+            }
+        });
+        let plan = Plan { connections: 3, pipeline, ..timed(&server.url(), 1300) };
+        let finished = finished(plan);
+        let outcome = finished.outcome;
+        let hung = u64::from(pipeline);
+        assert_eq!(outcome.errors.timeout, hung, "{outcome:?}");
+        assert!(outcome.in_flight <= 2 * hung, "{outcome:?}");
+        assert_eq!(outcome.requests, outcome.responses + hung);
+        assert_eq!(outcome.latency.count, outcome.responses, "a closed loop keeps to responses");
+        assert!(finished.reasons["timeout"].contains("by the end of the run, after 1"));
+    }
+}
+
+#[test]
+fn unexpected_responses_have_latencies_of_their_own() {
+    let count = AtomicU64::new(0);
+    let (_gate, closed) = std::sync::mpsc::channel::<()>();
+    let closed = std::sync::Mutex::new(closed);
+    let server = Server::start(move |connection| {
+        while connection.read_request().is_some() {
+            match count.fetch_add(1, Ordering::SeqCst) % 2 {
+                0 => connection.write(MISSING),
+                _ => {
+                    let wait = Duration::from_millis(20);
+                    let _ = closed.lock().unwrap().recv_timeout(wait);
+                    connection.write(HELLO)
+                }
+            };
+        }
+    });
+    let outcome = outcome(Plan { connections: 1, ..plan(&server.url(), 40) });
+    assert_eq!((outcome.responses, outcome.errors.unexpected_status), (40, 20));
+    assert_eq!(outcome.latency.count, 20);
+    assert!(outcome.latency.min_micros >= 20_000, "{:?}", outcome.latency);
+    let unexpected = outcome.unexpected.as_ref().unwrap();
+    assert_eq!(unexpected.count, 20);
+    assert!(unexpected.percentile(50.0) < 20_000, "{unexpected:?}");
+    assert!((outcome.good_rate() * 2.0 - outcome.rate).abs() < 1e-6);
+}
