@@ -128,9 +128,10 @@ fn exit_codes_are_those_of_loadgen() {
     let rows = [
         (sluice.address("web"), "/", "", 0),
         (sluice.address("web"), "/", "assert_invalid: true, assert_error: true", 0),
-        (sluice.address("web"), "/none", "", 0),
+        // Nothing went well: that is no success, whatever the script asks for.
+        (sluice.address("web"), "/none", "", 1),
         (sluice.address("web"), "/none", "assert_invalid: true", 1),
-        (closing.address().to_owned(), "/", "", 0),
+        (closing.address().to_owned(), "/", "", 1),
         (closing.address().to_owned(), "/", "assert_error: true", 2),
     ];
     for (address, path, runner, code) in rows {

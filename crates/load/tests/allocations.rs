@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
-use sluice_load::script::{Limit, Script};
+use sluice_load::script::{Form, Limit, Script, Text};
 use sluice_load::source::{Requests, Step};
 
 struct Counting;
@@ -63,7 +63,8 @@ requests:
 #[test]
 fn a_rendered_request_allocates_nothing() {
     let files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-    let script = Script::read(("s.yml", SCRIPT), &|_| None, &files).unwrap();
+    let text = Text { name: "s.yml", text: SCRIPT, form: Form::Yaml, base: None };
+    let script = Script::read(text, &|_| None, &files).unwrap();
     let plan = Arc::new(script).plan(Limit::default());
     let mut worker = plan.worker(0);
     let mut out = Vec::new();

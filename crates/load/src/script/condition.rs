@@ -63,7 +63,7 @@ impl Bound {
 }
 
 const OPERATORS: &str =
-    "equals, contains, prefix, suffix, regexp, in, range, exists, length, and, or, not";
+    "equals, contains, prefix, suffix, regexp, in, range, exists, has_fields, length, and, or, not";
 
 impl Condition {
     /// Reads a condition; what is wrong with it is reported.
@@ -84,7 +84,9 @@ impl Condition {
         let test = reader.test(entry)?;
         let typed =
             reader.report.text().get(entry.span.start..entry.node.span.end).unwrap_or_default();
-        let words = typed.split_whitespace().collect::<Vec<_>>().join(" ");
+        // In the DSL each line begins with a mark.
+        let words = typed.split_whitespace().filter(|word| *word != "#");
+        let words = words.collect::<Vec<_>>().join(" ");
         Some(Self { test, words })
     }
 
@@ -195,7 +197,7 @@ impl Reader<'_, '_> {
             "regexp" => Test::Matches(self.pairs(node, Self::regex)?),
             "in" => Test::In(self.pairs(node, Self::scalars)?),
             "range" => Test::Range(self.bounds(node)?),
-            "exists" => Test::Exists(self.parts(node)?),
+            "exists" | "has_fields" => Test::Exists(self.parts(node)?),
             "length" => Test::Length(self.pairs(node, Self::length)?),
             "and" => Test::And(self.conditions(node)?),
             "or" => Test::Or(self.conditions(node)?),
@@ -335,10 +337,15 @@ impl Reader<'_, '_> {
         Some(parts)
     }
 
+    /// A list of conditions, or a table in which each operator is one.
     fn conditions(&mut self, node: &Node) -> Option<Vec<Condition>> {
-        let Value::List(list) = &node.value else {
-            self.report.error(node.span, "a list of conditions was expected here");
-            return None;
+        let list = match &node.value {
+            Value::List(list) => list.clone(),
+            Value::Table(entries) => entries.iter().map(alone).collect(),
+            Value::Scalar(_) => {
+                self.report.error(node.span, "a list of conditions was expected here");
+                return None;
+            }
         };
         if list.is_empty() {
             self.report.error(node.span, "at least one condition was expected here");
@@ -348,6 +355,12 @@ impl Reader<'_, '_> {
             list.iter().map(|node| Condition::read(node, self.registered, self.report)).collect();
         read.into_iter().collect()
     }
+}
+
+/// A table with this entry only.
+fn alone(entry: &Entry) -> Node {
+    let span = Span::new(entry.span.start, entry.node.span.end);
+    Node { span, value: Value::Table(vec![entry.clone()]) }
 }
 
 /// The message for a name that is no part of an answer.

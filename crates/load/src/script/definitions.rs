@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use super::clock::{Layout, Zone};
 use super::fields::{Fields, text};
 use super::problem::{Report, Span};
-use super::variable::{Array, Brackets, Kind, Replace, Sequence, Variable, Variables};
+use super::variable::{
+    Added, Array, Brackets, Kind, Missing, Replace, Sequence, Variable, Variables,
+};
 use super::yaml::Node;
 
 /// The most values an array or a bitmap may have: more would be a slip, and memory for every request.
@@ -23,17 +25,20 @@ pub(crate) fn read(list: &[Node], files: ReadFile<'_>, report: &mut Report<'_>) 
         let kind = fields.required("type", report);
         let (Some((name, place)), Some(kind)) = (name, kind) else { continue };
         let replace = replacements(&mut fields, report);
-        let mut reader = Reader { fields, files, variables: &variables, report };
+        let mut reader = Reader { fields, files, variables: &variables, missing: None, report };
         let kind = reader.kind(kind, &replace);
+        let missing = reader.missing.take();
         reader.fields.finish(reader.report);
         if name.is_empty() || name.contains("]]") || name.starts_with("env.") {
             report.error(place, format!("a variable cannot be called `{name}`"));
         }
         // A variable that could not be read is still known, so that its uses are no second problem.
         let kind = kind.unwrap_or(Kind::Uuid);
-        if !variables.add(name, Variable { kind, replace }) {
-            report.error(place, format!("a second variable is called `{name}`"));
+        if variables.add(name, Variable { kind, replace }) == Added::Again {
+            let what = format!("a second variable is called `{name}`: the first one has no effect");
+            report.warning(place, what);
         }
+        variables.missing.extend(missing.map(|it| it.of(variables.last())));
     }
     variables
 }
@@ -65,6 +70,8 @@ struct Reader<'t, 'r, 'a> {
     files: ReadFile<'r>,
     /// Those defined before.
     variables: &'r Variables,
+    /// A file that the variable needs and that is not there.
+    missing: Option<Missing>,
     report: &'r mut Report<'a>,
 }
 
@@ -113,8 +120,11 @@ impl Reader<'_, '_, '_> {
                     let text = String::from_utf8_lossy(&bytes);
                     values.extend(text.lines().map(|line| replace.applied(line)));
                 }
+                // Published scripts come without the files of variables that they do not use.
                 Err(error) => {
-                    self.report.error(place, format!("{path} cannot be read: {error}"));
+                    self.missing =
+                        Some(Missing::new(place, format!("{path} cannot be read: {error}")));
+                    self.fields.take("data");
                     return None;
                 }
             }
@@ -180,7 +190,7 @@ impl Reader<'_, '_, '_> {
             }
         };
         let (key, place) = key?;
-        let Some(source) = self.variables.find(key) else {
+        let Some(source) = self.variables.used(key, self.report) else {
             let message = format!("no variable before this one is called `{key}`");
             self.report.error(place, message);
             return None;

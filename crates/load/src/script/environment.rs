@@ -11,16 +11,17 @@ pub(crate) const OPEN: &str = "$[[";
 /// See [`OPEN`].
 pub(crate) const CLOSE: &str = "]]";
 
-/// Expands every value of the document but those of `env` itself. `environment` overrides the names
-/// that `env` declares, and only those.
+/// Expands every value of the document but those of `env` itself. `environment` overrides what `env`
+/// says, and has names that it does not declare.
 pub(crate) fn expand(
     document: &mut [Entry],
     environment: &dyn Fn(&str) -> Option<String>,
     report: &mut Report<'_>,
 ) {
     let declared = declared(document, environment, report);
+    let known = |name: &str| declared.get(name).cloned().or_else(|| environment(name));
     for entry in document.iter_mut().filter(|entry| entry.key != "env") {
-        walk(&mut entry.node, &declared, report);
+        walk(&mut entry.node, &known, report);
     }
 }
 
@@ -53,7 +54,7 @@ fn declared(
     names
 }
 
-fn walk(node: &mut Node, names: &HashMap<String, String>, report: &mut Report<'_>) {
+fn walk(node: &mut Node, names: &dyn Fn(&str) -> Option<String>, report: &mut Report<'_>) {
     let span = node.span;
     match &mut node.value {
         Value::Scalar(scalar) => {
@@ -71,7 +72,7 @@ fn walk(node: &mut Node, names: &HashMap<String, String>, report: &mut Report<'_
 fn replaced(
     text: &str,
     span: Span,
-    names: &HashMap<String, String>,
+    names: &dyn Fn(&str) -> Option<String>,
     report: &mut Report<'_>,
 ) -> String {
     let mut out = String::with_capacity(text.len());
@@ -84,11 +85,14 @@ fn replaced(
             rest = after;
             continue;
         };
-        match names.get(name) {
-            Some(value) => out.push_str(value),
+        match names(name) {
+            Some(value) => out.push_str(&value),
             None => report.error(
                 place(report.text(), span, &format!("$[[env.{name}]]")),
-                format!("`env.{name}` is not declared; add `{name}: a default` under `env`"),
+                format!(
+                    "`{name}` is not set: set it in the environment, or add `{name}: a default` \
+                     under `env`"
+                ),
             ),
         }
         rest = behind;

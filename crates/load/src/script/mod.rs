@@ -1,15 +1,17 @@
-//! Scripts of requests in YAML, in the vocabulary of Loadgen.
+//! Scripts of requests in the vocabulary of Loadgen, in YAML or in its DSL.
 //!
 //! A text becomes a tree with places, `$[[env.NAME]]` is replaced, and the tree is read into
 //! variables and requests whose templates are taken apart; every problem is found before anything is
 //! sent. What runs is a [`Script`], a source of requests for the engine.
 
 mod answer;
+mod base;
 pub(crate) mod bench;
 mod bitmap;
 mod clock;
 mod condition;
 mod definitions;
+mod dsl;
 mod environment;
 mod fields;
 mod problem;
@@ -29,6 +31,7 @@ mod tests;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fields::Fields;
 use problem::{Report, Span};
@@ -50,6 +53,43 @@ pub struct Script {
     variables: Variables,
     registered: Vec<String>,
     targets: Vec<String>,
+    /// The pause behind the last request of a round.
+    last_pause: Option<Duration>,
+}
+
+/// What is read of a script.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'t> {
+    /// What messages call it, usually its path.
+    pub name: &'t str,
+    /// Its content.
+    pub text: &'t str,
+    /// How it is written.
+    pub form: Form,
+    /// Name and content of the YAML that `env`, `runner` and `variables` come from as well.
+    pub base: Option<(&'t str, &'t str)>,
+}
+
+/// How a script is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// In YAML.
+    Yaml,
+    /// In Loadgen's DSL.
+    Dsl,
+}
+
+impl Form {
+    /// The form of a script by its name; nothing if it is none.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        let end = name.rsplit('.').next().unwrap_or_default();
+        match end.to_ascii_lowercase().as_str() {
+            "yml" | "yaml" => Some(Self::Yaml),
+            "dsl" => Some(Self::Dsl),
+            _ => None,
+        }
+    }
 }
 
 /// Why a script cannot be run.
@@ -76,41 +116,52 @@ impl std::error::Error for LoadError {}
 
 impl Script {
     /// Reads the script in a file, with the environment of the process. Files of variables are looked
-    /// for in the working directory, then beside the script.
+    /// for in the working directory, then beside the script. What the script does not say itself of
+    /// `env`, `runner` and `variables` comes from `base`.
     ///
     /// # Errors
     /// A file that cannot be read, or everything that is wrong with the script.
-    pub fn open(path: &Path) -> Result<Self, LoadError> {
-        let bytes = sluice_net::files::read(path)
-            .map_err(|error| LoadError::File(path.to_path_buf(), error))?;
-        let text = String::from_utf8(bytes).map_err(|_| {
-            let error = io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
-            LoadError::File(path.to_path_buf(), error)
-        })?;
+    pub fn open(path: &Path, base: Option<&Path>) -> Result<Self, LoadError> {
+        let text = text_of(path)?;
+        let base = base.map(|base| Ok((base.display().to_string(), text_of(base)?))).transpose()?;
         let beside = sluice_net::files::directory_of(path);
         let files = |name: &Path| {
             sluice_net::files::read(name)
                 .or_else(|error| sluice_net::files::read(&beside.join(name)).map_err(|_| error))
         };
         let environment = |name: &str| std::env::var(name).ok();
-        Self::read((&path.display().to_string(), &text), &environment, &files)
-            .map_err(LoadError::Problems)
+        let name = path.display().to_string();
+        let text = Text {
+            name: &name,
+            text: &text,
+            form: Form::of(&name).unwrap_or(Form::Yaml),
+            base: base.as_ref().map(|(name, text)| (name.as_str(), text.as_str())),
+        };
+        Self::read(text, &environment, &files).map_err(LoadError::Problems)
     }
 
-    /// Reads a script of this name and text.
+    /// Reads a script.
     ///
     /// # Errors
     /// Everything that is wrong with it, each with its place.
     pub fn read(
-        (name, text): (&str, &str),
+        text: Text<'_>,
         environment: &dyn Fn(&str) -> Option<String>,
         files: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
     ) -> Result<Self, Problems> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut report = Report::new(name, text);
-        let Some(mut document) = yaml::read(&mut report) else {
+        let base = match text.base {
+            Some(base) => base::read(base, environment, files)?,
+            None => Vec::new(),
+        };
+        let mut report = Report::new(text.name, plain(text.text));
+        let read = match text.form {
+            Form::Yaml => yaml::read(&mut report),
+            Form::Dsl => dsl::read(&mut report),
+        };
+        let Some(document) = read else {
             return Err(report.finish().err().unwrap_or(Problems { list: Vec::new() }));
         };
+        let mut document = base::merged(base, document);
         environment::expand(&mut document, environment, &mut report);
         let mut script = sections(&document, files, &mut report);
         script.warnings = report.finish()?;
@@ -123,11 +174,31 @@ impl Script {
         &self.runner
     }
 
+    /// Whether anything is asserted of responses.
+    pub(crate) fn asserts(&self) -> bool {
+        self.requests.iter().any(|request| request.assert.is_some())
+    }
+
     /// The plan of requests for a run; `limit` is what the run's own options say.
     #[must_use]
     pub fn plan(self: &Arc<Self>, limit: Limit) -> Arc<Plan> {
         Plan::new(Arc::clone(self), limit)
     }
+}
+
+/// The text of a file.
+fn text_of(path: &Path) -> Result<String, LoadError> {
+    let bytes = sluice_net::files::read(path)
+        .map_err(|error| LoadError::File(path.to_path_buf(), error))?;
+    String::from_utf8(bytes).map_err(|_| {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
+        LoadError::File(path.to_path_buf(), error)
+    })
+}
+
+/// A text without the mark that some editors put in front.
+fn plain(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 fn sections(
@@ -143,6 +214,7 @@ fn sections(
         variables: Variables::default(),
         registered: Vec::new(),
         targets: Vec::new(),
+        last_pause: None,
     };
     let Some(mut fields) = Fields::of(&whole, "a script", report) else { return script };
     fields.take("env");
@@ -153,19 +225,31 @@ fn sections(
     let requests = fields.list("requests", report);
     script.registered = request::registered(requests);
     let mut targets = Vec::new();
+    let mut pause = None;
     for node in requests {
+        if let Some(length) = request::only_pauses(node, report) {
+            pause = Some(pause.unwrap_or_default() + length);
+            continue;
+        }
         let mut around = Surroundings {
             runner: &script.runner,
             variables: &script.variables,
             registered: &script.registered,
             targets: &mut targets,
         };
-        script.requests.extend(Request::read(node, &mut around, report));
+        let request = Request::read(node, &mut around, report);
+        if let Some(mut request) = request {
+            request.pause_before = pause.take();
+            script.requests.push(request);
+        }
     }
+    script.last_pause = pause;
     script.targets = targets;
-    if requests.is_empty() {
+    let paused = script.requests.is_empty() && pause.is_some();
+    if requests.is_empty() || paused {
         report.error(Span::default(), "a script needs `requests`");
     }
+    script.variables.warn_of_missing(report);
     if let Some(node) = fields.take("tests") {
         report.error(node.span, "`tests` are not supported; a suite does that");
     }

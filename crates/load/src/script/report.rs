@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
 use crate::figures::{bytes, count, float, rate, time, whole};
-use crate::outcome::{Latency, Mode, Outcome};
+use crate::outcome::{Latency, Mode, Outcome, is_backed};
 use crate::run::Finished;
 
 use super::Runner;
@@ -32,6 +32,9 @@ pub(crate) fn report(finished: &Finished, runner: &Runner, counts: &Counts) -> S
         text.push_str(&figures.latency("Latency Metrics", &outcome.latency));
         if let Some(uncorrected) = &outcome.uncorrected {
             text.push_str(&figures.latency("Latency Metrics since sending", uncorrected));
+        }
+        if let Some(unexpected) = &outcome.unexpected {
+            text.push_str(&figures.latency("Latency Metrics of unexpected responses", unexpected));
         }
         text.push_str(&figures.distribution());
         text.push_str(&figures.server());
@@ -128,9 +131,15 @@ impl<'o> Figures<'o> {
                 &bytes(self.per_second(sent + received)),
             ));
         }
-        let latency = &outcome.latency;
-        text.push_str(&Self::row("Fastest Request", &self.time(float(latency.min_micros))));
-        text.push_str(&Self::row("Slowest Request", &self.time(float(latency.max_micros))));
+        let all = [Some(&outcome.latency), outcome.unexpected.as_ref()];
+        let all = all.into_iter().flatten().filter(|latency| latency.count > 0);
+        let (fastest, slowest) = all.fold((None, 0), |(least, most): (Option<u64>, u64), it| {
+            let least = least.map_or(it.min_micros, |least| least.min(it.min_micros));
+            (Some(least), most.max(it.max_micros))
+        });
+        let fastest = float(fastest.unwrap_or(0));
+        text.push_str(&Self::row("Fastest Request", &self.time(fastest)));
+        text.push_str(&Self::row("Slowest Request", &self.time(float(slowest))));
         if runner.assert_error || counts.failed > 0 {
             text.push_str(&Self::row("Number of Errors", &count(counts.failed)));
         }
@@ -173,7 +182,13 @@ impl<'o> Figures<'o> {
         let samples = count(latency.count);
         let mut text = format!("\n[{title}]\n{samples} samples of {samples} events\n");
         for (name, micros) in rows {
-            text.push_str(&Self::row(name, &self.time(micros)));
+            let backed = match name {
+                "p99" => is_backed(99.0, latency.count),
+                "p999" => is_backed(99.9, latency.count),
+                _ => true,
+            };
+            let shown = if backed { self.time(micros) } else { "n/a".to_owned() };
+            text.push_str(&Self::row(name, &shown));
         }
         text.push_str(&Self::row("Rate/sec", &rate(self.per_second(float(latency.count)))));
         text
@@ -238,6 +253,9 @@ fn troubles(
         let reason = reasons.get(kind).map_or(String::new(), |why| format!(" ({why})"));
         text.push_str(&format!("\nErrors, {kind}: {}{reason}", count(*times)));
     }
+    if outcome.in_flight > 0 {
+        text.push_str(&format!("\nIn flight at the end: {}", count(outcome.in_flight)));
+    }
     for sample in &counts.samples {
         text.push_str(&format!("\n{}: {}", sample.request, sample.what));
     }
@@ -246,6 +264,9 @@ fn troubles(
             "\nNote: a registered value was used {} times before there was one",
             count(counts.missed)
         ));
+    }
+    if let Some(limit) = outcome.bottleneck {
+        text.push_str(&format!("\nNote: {}", limit.words(outcome)));
     }
     if outcome.client_saturated {
         text.push_str("\nNote: a thread of the load generator was busy all the time");

@@ -13,7 +13,7 @@ use super::template::{Place, Scope, Template, Values};
 use super::text::{push_base64, push_number};
 use super::url::Url;
 use super::variable::{VariableId, Variables};
-use super::yaml::Node;
+use super::yaml::{Node, Value};
 
 /// More copies of a body or a request than this are a slip.
 const REPEATS: u64 = 100_000_000;
@@ -42,6 +42,8 @@ pub(crate) struct Request {
     /// Where parts of the answer are registered.
     pub(crate) register: Vec<(usize, Part)>,
     pub(crate) pause: Option<Duration>,
+    /// The pause before the first of its repetitions.
+    pub(crate) pause_before: Option<Duration>,
 }
 
 /// What all requests of a script share while they are read.
@@ -177,6 +179,17 @@ fn registrations(
     list
 }
 
+/// The pause of an entry that is nothing else.
+pub(crate) fn only_pauses(node: &Node, report: &mut Report<'_>) -> Option<Duration> {
+    match &node.value {
+        Value::Table(entries) => match entries.as_slice() {
+            [only] if only.key == "sleep" => Some(pause(&only.node, report).unwrap_or_default()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 fn pause(node: &Node, report: &mut Report<'_>) -> Option<Duration> {
     let mut fields = Fields::of(node, "`sleep`", report)?;
     let length = fields.count("sleep_in_milli_seconds", report);
@@ -199,6 +212,8 @@ impl<'d> Draft<'d, '_> {
         report: &mut Report<'_>,
     ) -> Option<Request> {
         let simple = fields.flag("simple_mode", report);
+        // Of earlier versions of Loadgen, which had to be told where to look for templates.
+        fields.flag("has_variable", report);
         let (once_names, once) = runtime(fields, "runtime_variables", around.variables, report);
         let (line_names, line) =
             runtime(fields, "runtime_body_line_variables", around.variables, report);
@@ -238,6 +253,10 @@ impl<'d> Draft<'d, '_> {
         let url = Url::read((text, span), self.runner.default_endpoint.as_ref(), self.report)?;
         let head = self.head((&method_text, &url), span, simple);
         let mut lines = vec![self.host_and_agent(&url, &headers)];
+        if body.is_some() && !headers.names("content-type") {
+            let line = "Content-Type: application/json\r\n";
+            lines.push(Template::literal(line, Place::Body));
+        }
         let auth = auth.or_else(|| url.credentials.clone());
         let auth = auth.or_else(|| self.runner.default_basic_auth.clone());
         if let Some((user, password)) = auth.filter(|_| !headers.names("authorization")) {
@@ -260,6 +279,7 @@ impl<'d> Draft<'d, '_> {
             assert: None,
             register: Vec::new(),
             pause: None,
+            pause_before: None,
         };
         request.fix(self.variables);
         Some(request)
@@ -418,7 +438,7 @@ fn runtime(
         if names.contains(&pair.key) {
             report.error(pair.span, format!("`{}` is written twice", pair.key));
         }
-        match variables.find(source) {
+        match variables.used(source, report) {
             Some(id) => {
                 names.push(pair.key.clone());
                 ids.push(id);

@@ -31,9 +31,9 @@ pub(crate) struct Scope<'s> {
 }
 
 impl Scope<'_> {
-    fn find(&self, name: &str) -> Option<Name> {
+    fn find(&self, name: &str, report: &mut Report<'_>) -> Option<Name> {
         let position = |list: &[String]| list.iter().position(|known| known == name);
-        let variable = self.variables.find(name);
+        let variable = self.variables.used(name, report);
         position(self.line)
             .map(Name::Line)
             .or_else(|| position(self.once).map(Name::Once))
@@ -107,7 +107,7 @@ impl Template {
                 rest = "";
                 break;
             };
-            match scope.find(name) {
+            match scope.find(name, report) {
                 Some(name) => pieces.push(Piece::Name(name, place_of)),
                 None => {
                     let at = place(report.text(), span, &format!("{OPEN}{name}{CLOSE}"));

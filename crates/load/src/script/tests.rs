@@ -1,5 +1,6 @@
 //! Scripts read and carried out, without and with real connections.
 
+mod dsl;
 mod engine;
 mod problems;
 mod rounds;
@@ -12,18 +13,22 @@ use std::sync::Arc;
 
 use sluice_message::ResponseHead;
 
-use super::{Limit, Plan, Script};
+use super::{Form, Limit, Plan, Script, Text};
 use crate::source::{Reply, RequestMeta, RequestSource, Requests, Step, Verdict};
 
 /// Reads a script that may use the file `words.txt` and the variable `HOST` of the environment.
 fn read(text: &str) -> Result<Script, super::Problems> {
+    read_as(Text { name: "s.yml", text, form: Form::Yaml, base: None })
+}
+
+fn read_as(text: Text<'_>) -> Result<Script, super::Problems> {
     let environment = |name: &str| (name == "HOST").then(|| "http://from.environment".to_owned());
     let files = |path: &Path| match path.to_str() {
         Some("words.txt") => Ok(b"one\r\ntwo\nthr\"ee\n".to_vec()),
         Some("empty.txt") => Ok(Vec::new()),
         _ => Err(io::Error::from(io::ErrorKind::NotFound)),
     };
-    Script::read(("s.yml", text), &environment, &files)
+    Script::read(text, &environment, &files)
 }
 
 fn plan(text: &str, limit: Limit) -> Arc<Plan> {

@@ -1,12 +1,13 @@
 //! The variables of a script: where values come from that differ from request to request.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use fastrand::Rng;
 use sluice_net::process::wall_clock;
 
 use super::clock::{Layout, Zone};
+use super::problem::{Report, Span};
 use super::text::{push_number, push_signed};
 
 /// A variable's place in [`Variables`].
@@ -17,6 +18,36 @@ pub(crate) type VariableId = usize;
 pub(crate) struct Variables {
     list: Vec<Variable>,
     names: HashMap<String, VariableId>,
+    /// Those whose values cannot be had.
+    pub(crate) missing: Vec<Missing>,
+}
+
+/// Why a variable has no values. That is no error before something uses it.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    id: VariableId,
+    place: Span,
+    why: String,
+    used: AtomicBool,
+}
+
+impl Missing {
+    pub(crate) const fn new(place: Span, why: String) -> Self {
+        Self { id: VariableId::MAX, place, why, used: AtomicBool::new(false) }
+    }
+
+    /// The same, of this variable.
+    pub(crate) fn of(self, id: VariableId) -> Self {
+        Self { id, ..self }
+    }
+}
+
+/// Whether the name of a variable was new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    New,
+    /// It is the present one's from now on.
+    Again,
 }
 
 /// One variable.
@@ -149,14 +180,33 @@ impl Maker {
 }
 
 impl Variables {
-    /// Adds a variable; false if the name is taken.
-    pub(crate) fn add(&mut self, name: &str, variable: Variable) -> bool {
-        if self.names.contains_key(name) {
-            return false;
-        }
-        self.names.insert(name.to_owned(), self.list.len());
+    /// Adds a variable.
+    pub(crate) fn add(&mut self, name: &str, variable: Variable) -> Added {
+        let before = self.names.insert(name.to_owned(), self.list.len());
         self.list.push(variable);
-        true
+        if before.is_some() { Added::Again } else { Added::New }
+    }
+
+    /// The variable that was added last.
+    pub(crate) const fn last(&self) -> VariableId {
+        self.list.len().saturating_sub(1)
+    }
+
+    /// The variable of a name, which is used: its values have to be there.
+    pub(crate) fn used(&self, name: &str, report: &mut Report<'_>) -> Option<VariableId> {
+        let id = self.find(name)?;
+        if let Some(missing) = self.missing.iter().find(|missing| missing.id == id) {
+            missing.used.store(true, Ordering::Relaxed);
+            report.error(missing.place, missing.why.clone());
+        }
+        Some(id)
+    }
+
+    /// Says which variables could not be used, where nothing uses them.
+    pub(crate) fn warn_of_missing(&self, report: &mut Report<'_>) {
+        for missing in self.missing.iter().filter(|it| !it.used.load(Ordering::Relaxed)) {
+            report.warning(missing.place, format!("{}; nothing uses it", missing.why));
+        }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<VariableId> {

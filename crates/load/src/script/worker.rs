@@ -163,6 +163,7 @@ impl Plan {
             repeated: 0,
             round: 0,
             pause: None,
+            rested: None,
         }
     }
 }
@@ -201,6 +202,8 @@ struct Worker {
     /// Whole rounds done.
     round: u64,
     pause: Option<Duration>,
+    /// The request whose pause before it is over.
+    rested: Option<usize>,
 }
 
 impl RequestSource for Worker {
@@ -212,13 +215,19 @@ impl RequestSource for Worker {
         let script = &plan.script;
         if self.position >= script.requests.len() {
             self.end_round();
+            if let Some(pause) = script.last_pause {
+                return Step::Pause(pause);
+            }
         }
         let enough = match self.phase {
             Phase::WarmUp => self.round > 0,
             Phase::Measured => plan.rounds.is_some_and(|rounds| self.round >= rounds),
         };
-        let Some(request) = script.requests.get(self.position).filter(|_| !enough && plan.take())
-        else {
+        let request = script.requests.get(self.position).filter(|_| !enough);
+        if let Some(pause) = request.and_then(|request| self.rest_before(request)) {
+            return Step::Pause(pause);
+        }
+        let Some(request) = request.filter(|_| plan.take()) else {
             if self.phase == Phase::WarmUp {
                 plan.confirm();
             }
@@ -281,6 +290,13 @@ impl Worker {
             || !runner.log_status_codes.is_empty()
     }
 
+    /// The pause that comes before a request, once in a round.
+    fn rest_before(&mut self, request: &Request) -> Option<Duration> {
+        let pause = request.pause_before.filter(|_| self.repeated == 0)?;
+        let rested = self.rested.replace(self.position) == Some(self.position);
+        (!rested).then_some(pause)
+    }
+
     fn advance(&mut self, request: &Request) {
         self.pause = request.pause;
         self.repeated = self.repeated.saturating_add(1);
@@ -293,6 +309,7 @@ impl Worker {
     fn end_round(&mut self) {
         self.position = 0;
         self.repeated = 0;
+        self.rested = None;
         self.round = self.round.saturating_add(1);
         if self.plan.script.runner.reset_context {
             self.values.registered.fill(None);

@@ -83,6 +83,9 @@ fn every_operator() {
         ("and: [{equals: {_ctx.response.status: 201}}, {exists: [_ctx.response.body]}]", true),
         ("and: [{equals: {_ctx.response.status: 201}}, {exists: [later]}]", false),
         ("or: [{equals: {_ctx.response.status: 1}}, {exists: [id]}]", true),
+        ("and: {equals: {_ctx.response.status: 201}, not: {has_fields: [later]}}", true),
+        ("and: {equals: {_ctx.response.status: 201}, has_fields: [later]}", false),
+        ("or: {equals: {_ctx.response.status: 1}, has_fields: [id]}", true),
         ("or: [{equals: {_ctx.response.status: 1}}, {exists: [later]}]", false),
     ];
     for (text, expected) in rows {
@@ -104,7 +107,8 @@ fn what_is_no_condition() {
         ("range: {id: {gt: x}}", "a number"),
         ("length: {id: -1}", "a length is"),
         ("regexp: {id: '('}", "not a regular expression"),
-        ("and: {}", "a list of conditions"),
+        ("and: {}", "at least one"),
+        ("and: x", "a list of conditions"),
         ("or: []", "at least one"),
         ("exists: id", "a list of names"),
         ("equals: {id: 1}\nin: {id: [1]}", "exactly one operator"),

@@ -60,7 +60,9 @@ fn the_server_sees_exactly_as_many_requests_as_were_asked_for() {
         ("-c 3 -t 2 -r 2000 -l 41", 41),
     ] {
         let (address, seen) = server();
-        assert_eq!(run(options, &script(&address, "", TWO)), Ok(0), "{options}");
+        let code = run(options, &script(&address, "", TWO));
+        // A busy machine may miss the rate.
+        assert!(code == Ok(0) || options.contains("-r") && code == Ok(4), "{options} {code:?}");
         assert_eq!(seen.lock().unwrap().len(), count, "{options}");
     }
 }
@@ -77,12 +79,18 @@ fn rounds_are_those_of_each_worker() {
 fn exit_codes() {
     let failing = "  - request: {url: /fail}\n    assert: {equals: {_ctx.response.status: 200}}\n";
     let closing = "  - request: {url: /close}\n";
+    let (some_fail, some_close) = (format!("{TWO}{failing}"), format!("{TWO}{closing}"));
+    let (some_fail, some_close) = (some_fail.as_str(), some_close.as_str());
     let rows = [
-        (failing, "", 0),
-        (failing, "assert_error: true", 0),
-        (failing, "assert_invalid: true", 1),
-        (closing, "", 0),
-        (closing, "assert_invalid: true", 0),
+        (some_fail, "", 0),
+        (some_fail, "assert_error: true", 0),
+        (some_fail, "assert_invalid: true", 1),
+        (some_close, "", 0),
+        (some_close, "assert_invalid: true", 0),
+        (some_close, "assert_error: true", 2),
+        // A run in which nothing went well never looks good.
+        (failing, "", 1),
+        (closing, "", 1),
         (closing, "assert_error: true", 2),
         (TWO, "assert_error: true, assert_invalid: true", 0),
     ];

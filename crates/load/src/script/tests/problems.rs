@@ -51,7 +51,6 @@ fn what_is_wrong_is_named() {
         (with("type: list"), "no value to pick"),
         (with("type: list, data: x"), "`data` is a list"),
         (with("type: file"), "a variable needs `path`"),
-        (with("type: file, path: gone.txt"), "gone.txt cannot be read"),
         (with("type: file, path: empty.txt"), "no value to pick"),
         (with("type: range, from: 5, to: 4"), "`from` is not more than `to`"),
         (with("type: range, from: x"), "`from` is a whole number"),
@@ -61,14 +60,10 @@ fn what_is_wrong_is_named() {
         (with("type: random_array, size: 1, variable_key: v"), "before this one is called `v`"),
         (with("type: now_with_format"), "needs `format`"),
         (with("type: uuid, replace: 5"), "`replace` holds pairs"),
-        (
-            format!("variables:\n  - {{name: v, type: uuid}}\n  - {{name: v, type: uuid}}\n{GOOD}"),
-            "a second variable is called `v`",
-        ),
         (request("method: GET"), "a request needs `url`"),
         (request("url: '/x'"), "no default_endpoint"),
         (request("url: 'ftp://x/'"), "begins with http"),
-        (request("url: 'http://$[[env.X]]/'"), "`env.X` is not declared"),
+        (request("url: 'http://$[[env.X]]/'"), "`X` is not set"),
         (request("url: 'http://a/$[[x'"), "has no `]]`"),
         (request("url: 'http://a/', bodi: x"), "a request has no `bodi`"),
         (request("url: 'http://a/', method: 'G T'"), "this is no method"),
@@ -115,4 +110,31 @@ fn what_has_no_effect_is_a_warning() {
         shown,
         ["has no effect: percentiles are always of all requests", "`statsd` has no effect here"]
     );
+}
+
+#[test]
+fn a_file_that_is_not_there_matters_where_it_is_used() {
+    let with = |uses: &str| {
+        format!(
+            "variables:\n  - {{name: v, type: file, path: gone.txt}}\nrequests:\n  - request: {{url: \
+             'http://a/', {uses}}}\n"
+        )
+    };
+    for uses in ["body: '$[[v]]'", "headers: [{a: '$[[v]]'}]", "runtime_variables: {w: v}"] {
+        let shown = problems(&with(uses));
+        assert!(shown.contains("gone.txt cannot be read"), "{shown}");
+    }
+    let script = read(&with("body: x")).unwrap_or_else(|problems| panic!("{problems}"));
+    assert!(script.warnings[0].message.contains("; nothing uses it"), "{:?}", script.warnings);
+}
+
+#[test]
+fn the_last_variable_of_a_name_counts() {
+    let text = "variables:\n  - {name: v, type: list, data: [a]}\n  - {name: v, type: list, data: [b]}\n\
+                requests:\n  - request: {url: 'http://a/$[[v]]'}\n";
+    let script = read(text).unwrap_or_else(|problems| panic!("{problems}"));
+    assert!(script.warnings[0].message.contains("the first one has no effect"));
+    let plan = std::sync::Arc::new(script).plan(super::Limit::default());
+    let (sent, _) = super::send(&mut *super::worker(&plan)).unwrap();
+    assert!(sent.starts_with("GET /b "), "{sent}");
 }

@@ -202,3 +202,38 @@ fn a_failed_assertion_ends_the_round() {
         }
     }
 }
+
+/// What a worker does, up to so many steps: `/1` for a request, its length for a pause.
+fn steps(source: &mut dyn crate::source::RequestSource, most: usize) -> Vec<String> {
+    let mut steps = Vec::new();
+    while steps.len() < most {
+        let mut out = Vec::new();
+        match source.next(&mut out) {
+            Step::End => break,
+            Step::Pause(pause) => steps.push(format!("{pause:?}")),
+            Step::Send(meta) => {
+                let text = String::from_utf8(out).unwrap();
+                steps.push(first_line(&text).trim_end_matches(" HTTP/1.1").to_owned());
+                answer(source, meta, (200, ""));
+            }
+        }
+    }
+    steps
+}
+
+#[test]
+fn entries_that_only_sleep_come_in_their_turn() {
+    let text = "
+runner: {total_rounds: 2, no_warm: true}
+requests:
+  - sleep: {sleep_in_milli_seconds: 1}
+  - request: {url: http://a/1, execute_repeat_times: 2}
+  - sleep: {sleep_in_milli_seconds: 2}
+  - sleep: {sleep_in_milli_seconds: 3}
+  - request: {url: http://a/2}
+  - sleep: {sleep_in_milli_seconds: 4}
+";
+    let round = ["1ms", "GET /1", "GET /1", "5ms", "GET /2", "4ms"];
+    let found = steps(worker(&plan(text, Limit::default())).as_mut(), 100);
+    assert_eq!(found, [round, round].concat());
+}

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Limit, answered, body, plan, worker};
+use super::{Limit, answered, body, plan, send, worker};
+use crate::source::Requests;
 
 /// Values of a variable in `count` requests in a row.
 fn values(definition: &str, count: usize) -> Vec<String> {
@@ -207,4 +208,32 @@ fn the_environment_goes_before_the_default() {
     assert!(second.contains("\r\nHost: z\r\n") && !second.contains("Host: b"), "{second}");
     let third = answered(worker.as_mut(), "").unwrap();
     assert!(third.contains("\r\nauthorization: own\r\n") && !third.contains("Basic"), "{third}");
+}
+
+#[test]
+fn a_body_is_json_unless_the_script_says_otherwise() {
+    let rows = [
+        ("body: '{}'", Some("application/json")),
+        ("body: x, headers: [Content-type: text/plain]", Some("text/plain")),
+        ("method: POST", None),
+    ];
+    for (fields, expected) in rows {
+        let text = format!("requests:\n  - request: {{url: 'http://a/', {fields}}}\n");
+        let plan = plan(&text, Limit::default());
+        let (sent, _) = send(worker(&plan).as_mut()).unwrap();
+        let found: Vec<&str> = sent
+            .lines()
+            .filter_map(|line| line.split_once(": "))
+            .filter(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+            .map(|(_, value)| value)
+            .collect();
+        assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{sent}");
+    }
+}
+
+#[test]
+fn the_environment_has_names_that_are_not_declared() {
+    let text = "requests:\n  - request: {url: '$[[env.HOST]]/x', has_variable: true}\n";
+    let plan = plan(text, Limit::default());
+    assert_eq!(plan.targets(), ["http://from.environment"]);
 }
