@@ -1,5 +1,7 @@
 //! Foreign servers on free ports, as far as tests need them: nginx, HAProxy, redis-server and one of WebSocket.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Command;
 
 pub use sluice_testkit::Peer;
@@ -44,6 +46,38 @@ pub fn encrypted_nginx(names: &[&str], server: &str) -> Peer {
     nginx_with("ssl", &format!("{keys}\n{server}"), |scratch| {
         scratch.write("certificate.pem", made.cert.pem());
         scratch.write("key.pem", made.signing_key.serialize_pem());
+    })
+}
+
+/// A program in Python that listens at the address in its first argument.
+#[must_use]
+pub fn python(program: &str) -> Peer {
+    interpreted("python3", program, |program, address| vec![program.into(), address.into()])
+}
+
+/// A program for Node.js that listens at the address in its first argument.
+#[must_use]
+pub fn node(program: &str) -> Peer {
+    interpreted("node", program, |program, address| vec![program.into(), address.into()])
+}
+
+/// The server that PHP brings along; `program` answers every request.
+#[must_use]
+pub fn php(program: &str) -> Peer {
+    interpreted("php", program, |program, address| {
+        vec!["-S".into(), address.into(), program.into()]
+    })
+}
+
+fn interpreted(
+    interpreter: &str,
+    program: &str,
+    arguments: impl Fn(PathBuf, &str) -> Vec<OsString>,
+) -> Peer {
+    Peer::start(|scratch, address| {
+        let mut command = Command::new(interpreter);
+        command.args(arguments(scratch.write("program", program), address));
+        command
     })
 }
 

@@ -193,6 +193,17 @@ fn each_client_has_its_own_limit() {
     assert_ne!(open(1).wait_for_end(), State::Open);
     let sample = "sluice_listener_rejected_total{listener=\"web\",limit=\"client\"}";
     assert_eq!(metric(&sluice.admin(), sample), 1);
+    let distant = |client: &str| {
+        let mut script = ByteScript::connect(&web);
+        script.send(format!("PROXY TCP6 {client} ::1 1 2\r\n{GET}"));
+        script
+    };
+    // A client of IPv6 has all addresses of its network.
+    let (mut one_of_six, mut two_of_six) = (distant("2001:db8:0:1::1"), distant("2001:db8:0:2::1"));
+    assert_eq!(one_of_six.read_response(Asked::Get).unwrap().status, 200);
+    assert_eq!(two_of_six.read_response(Asked::Get).unwrap().status, 200);
+    assert_ne!(distant("2001:db8:0:1:ffff::2").wait_for_end(), State::Open);
+    assert_eq!(metric(&sluice.admin(), sample), 2);
     // The place of a client that left is free.
     drop(one);
     assert!(eventually(|| open(1).read_response(Asked::Get).is_ok_and(|it| it.status == 200)));

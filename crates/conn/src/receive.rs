@@ -4,7 +4,7 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use crate::channel::{Channel, Paced};
-use sluice_message::{BodyLength, FaultKind, Fields};
+use sluice_message::{AmbiguousHeaders, BodyLength, FaultKind, Fields, Syntax};
 use sluice_wire::h1::{BodyDecoder, BodyState, Piece};
 
 use crate::buffer::{Buffer, Pressure};
@@ -34,6 +34,10 @@ pub struct Receiver {
     untouched: bool,
     /// Those of a stream, which come beside its content.
     trailers: Option<Box<Fields>>,
+    /// What becomes of trailers whose names may be taken for other ones.
+    ambiguous: AmbiguousHeaders,
+    /// Trailers that were dropped because of their names.
+    dropped: u64,
 }
 
 impl Default for Receiver {
@@ -56,6 +60,8 @@ impl Receiver {
             content: 0,
             untouched: true,
             trailers: None,
+            ambiguous: AmbiguousHeaders::Keep,
+            dropped: 0,
         }
     }
 
@@ -170,6 +176,40 @@ impl Receiver {
         self.decoder.trailers().or(self.trailers.as_deref())
     }
 
+    /// Sets what becomes of trailers of the present message whose names may be taken for other ones. All are kept
+    /// unless this is called.
+    #[inline]
+    pub const fn set_ambiguous_trailers(&mut self, rule: AmbiguousHeaders) {
+        self.ambiguous = rule;
+        self.dropped = 0;
+    }
+
+    /// Number of trailers that were dropped because of their names.
+    #[must_use]
+    #[inline]
+    pub const fn dropped_trailers(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Looks at the names of trailers, once all of them are there.
+    #[inline]
+    fn end(&mut self) -> Result<Content, FaultKind> {
+        if self.ambiguous != AmbiguousHeaders::Keep && self.trailers().is_some() {
+            self.screen_trailers()?;
+        }
+        Ok(Content::End)
+    }
+
+    #[cold]
+    fn screen_trailers(&mut self) -> Result<(), FaultKind> {
+        let Self { decoder, trailers, ambiguous, dropped, .. } = self;
+        for trailers in decoder.trailers_mut().into_iter().chain(trailers.as_deref_mut()) {
+            let screened = trailers.screen(*ambiguous);
+            *dropped += screened.map_err(|_| FaultKind::Malformed(Syntax::Trailer))?;
+        }
+        Ok(())
+    }
+
     /// Bytes of content that are still to come, if that is known.
     #[must_use]
     pub fn announced(&self) -> Option<u64> {
@@ -227,7 +267,7 @@ impl Receiver {
                 Ok(0) => {
                     self.decoder.on_eof()?;
                     self.trailers = channel.take_trailers();
-                    return Poll::Ready(Ok(Content::End));
+                    return Poll::Ready(self.end());
                 }
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(Err(broken(&error))),
@@ -242,7 +282,7 @@ impl Receiver {
     pub fn decode(&mut self) -> Result<Option<Content>, FaultKind> {
         while self.piece == 0 {
             if self.decoder.is_done() {
-                return Ok(Some(Content::End));
+                return self.end().map(Some);
             }
             if self.input.is_empty() {
                 return Ok(None);
@@ -286,7 +326,7 @@ impl Receiver {
     ) -> Poll<Result<Option<Content>, FaultKind>> {
         while self.piece == 0 {
             if self.decoder.is_done() {
-                return Poll::Ready(Ok(Some(Content::End)));
+                return Poll::Ready(self.end().map(Some));
             }
             if self.input.is_empty() {
                 return Poll::Ready(Ok(None));

@@ -6,8 +6,9 @@ use std::time::Duration;
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
     Action, Beginning, CallSettings, ConnectionLimits, ListenerPlan, Proof, Report, Route,
-    RouteTable, Snapshot, TrustedProxies,
+    RouteTable, Snapshot, TraceMethod, TrustedProxies,
 };
+use sluice_message::AmbiguousHeaders;
 use sluice_meter::Meters;
 use sluice_route::{BuildError, PathSpec, RouteSpec, Table};
 use sluice_wire::h1::Limits;
@@ -92,6 +93,8 @@ impl AdminSite {
             routes: Arc::clone(&self.routes),
             http2: None,
             beginning: Beginning::Any,
+            ambiguous_headers: AmbiguousHeaders::Drop,
+            trace: TraceMethod::Refuse,
             tls: None,
             proxy_protocol: None,
             service: None,

@@ -179,6 +179,8 @@ fn may_be_shared(connection: &Connection, scope: &Scope, downstream: &Downstream
 /// Goes on where [`Exchange::begin`] would have to wait; counts and logs the end.
 async fn finish<'e>(exchange: &mut Exchange<'e, '_>, step: Step<'e>, halves: Halves<'_>) -> After {
     exchange.find_call();
+    let rule = exchange.scope.listener.ambiguous_headers;
+    exchange.downstream.receiver.set_ambiguous_trailers(rule);
     let mut step = step;
     let step = loop {
         step = match step {

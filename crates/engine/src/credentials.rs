@@ -43,16 +43,12 @@ impl CertificateFields {
     }
 }
 
-/// Takes out what somebody else may have written under these names. An underscore counts for a hyphen:
-/// many origins read both as one.
+/// Takes out what somebody else may have written under these names, or under those that origins may take for them.
 #[cold]
 pub(crate) fn strip(fields: &mut Fields, reserved: &[String]) {
-    fields.remove_named(|name| reserved.iter().any(|reserved| is_read_as(name, reserved)));
-}
-
-fn is_read_as(name: &[u8], reserved: &str) -> bool {
-    let same = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    name.len() == reserved.len() && name.iter().map(same).eq(reserved.as_bytes().iter().map(same))
+    for name in reserved {
+        fields.remove_read_as(name.as_bytes());
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod call;
 mod filters;
 mod outflow;
 mod record;
+mod screen;
 mod shown;
 
 use std::net::IpAddr;
@@ -29,7 +30,10 @@ use crate::forward::{MAX_PASSES, client_address, passes};
 use crate::local::{Scope, Worker};
 use crate::opening::{check_action, take_connect};
 use crate::snapshot::RouteFilters;
-use crate::{Action, Proof, Route};
+use crate::{Action, Proof, Route, TraceMethod};
+
+/// Methods that are forwarded wherever a route does not say which ones are, the value of `Allow`.
+const METHODS: &[u8] = b"GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH";
 
 /// How one exchange leaves the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +179,9 @@ impl<'e, 'c> Exchange<'e, 'c> {
         if let Some(errand) = &self.connection.errand {
             return self.run(errand);
         }
+        if let Err(fault) = self.screen() {
+            return Step::Stopped(fault.into());
+        }
         let trusted = &self.scope.view.snapshot.trusted_proxies;
         if !trusted.is_empty() {
             self.client = client_address(self.request, self.connection.peer, trusted);
@@ -217,6 +224,12 @@ impl<'e, 'c> Exchange<'e, 'c> {
                 let route = routes.routes.get(index).ok_or(fault(broken))?;
                 if tunnel {
                     check_action(&route.action).map_err(Refusal::Fault)?;
+                }
+                // A server that answers it repeats the request, headers the gateway adds included.
+                if self.request.method == Method::Trace
+                    && self.scope.listener.trace == TraceMethod::Refuse
+                {
+                    return Err(Refusal::Method(METHODS.to_vec()));
                 }
                 Ok(route)
             }

@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
+use sluice_message::pair::split_unquoted;
 use sluice_message::{FieldId, Fields, RequestHead, SpaceExhausted, TargetForm, Version};
 
 use crate::TrustedProxies;
@@ -182,23 +183,62 @@ pub(crate) fn set_host(
     Ok(())
 }
 
-/// The client a request comes from: the peer, or whom trusted proxies name. Their list is read from
-/// the right, the first address that is not trusted is the client; what stands left of it anybody
-/// could have written.
+/// The client a request comes from: the peer, or whom trusted proxies name, in `X-Forwarded-For` or, if there is none,
+/// in `Forwarded`. Their list is read from the right, the first address that is not trusted is the client; what stands
+/// left of it anybody could have written.
 pub(crate) fn client_address(head: &RequestHead, peer: IpAddr, trusted: &TrustedProxies) -> IpAddr {
     if trusted.is_empty() || !trusted.contains(peer) {
         return peer;
     }
-    let mut client = peer;
     let lines: Vec<&[u8]> = head.fields.values(FieldId::XForwardedFor).collect();
-    for item in lines.iter().rev().flat_map(|line| line.rsplit(|&byte| byte == b',')) {
-        let Some(address) = parse_address(item) else { return client };
+    if lines.is_empty() {
+        return forwarded_address(head, peer, trusted);
+    }
+    let items = lines.iter().rev().flat_map(|line| line.rsplit(|&byte| byte == b','));
+    first_untrusted(items.map(parse_address), peer, trusted)
+}
+
+/// The first of the addresses that is not trusted. An entry that is no address ends the list.
+fn first_untrusted(
+    addresses: impl Iterator<Item = Option<IpAddr>>,
+    peer: IpAddr,
+    trusted: &TrustedProxies,
+) -> IpAddr {
+    let mut client = peer;
+    for address in addresses {
+        let Some(address) = address else { return client };
         client = address;
         if !trusted.contains(client) {
             break;
         }
     }
     client
+}
+
+/// The client that `Forwarded` (RFC 7239, 4) names.
+#[cold]
+fn forwarded_address(head: &RequestHead, peer: IpAddr, trusted: &TrustedProxies) -> IpAddr {
+    let lines: Vec<&[u8]> = head.fields.values(FieldId::Forwarded).collect();
+    let elements = lines.iter().rev().flat_map(|line| {
+        let elements: Vec<&[u8]> = split_unquoted(line, b',').collect();
+        elements.into_iter().rev()
+    });
+    first_untrusted(elements.map(forwarded_for), peer, trusted)
+}
+
+/// The address in the `for` parameter of an element; none if it is hidden or unknown (RFC 7239, 6).
+fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+    let mut addresses = split_unquoted(element, b';').filter_map(|pair| {
+        let (name, value) = pair.split_at_checked(pair.iter().position(|&byte| byte == b'=')?)?;
+        name.trim_ascii().eq_ignore_ascii_case(b"for").then(|| value.get(1..).unwrap_or_default())
+    });
+    let value = addresses.next()?.trim_ascii();
+    // Two of them: nobody can say which one is meant.
+    if addresses.next().is_some() {
+        return None;
+    }
+    let bare = value.strip_prefix(b"\"").map(|rest| rest.strip_suffix(b"\""));
+    parse_address(bare.unwrap_or(Some(value))?)
 }
 
 /// An address with or without port: `1.2.3.4`, `1.2.3.4:5`, `::1`, `[::1]:5`.
@@ -315,6 +355,40 @@ mod tests {
             let got = client_address(&head(&lines), peer.parse().unwrap(), &trusted);
             assert_eq!(got, client.parse::<IpAddr>().unwrap(), "{peer} {lines:?}");
         }
+    }
+
+    #[test]
+    fn forwarded_names_the_client_where_nothing_else_does() {
+        let trusted = TrustedProxies::new(vec!["10.0.0.0/8".parse().unwrap()]);
+        let cases: &[(&[&str], &str)] = &[
+            (&["for=1.1.1.1"], "1.1.1.1"),
+            (&["For=\"1.1.1.1:80\";proto=https;by=10.0.0.1"], "1.1.1.1"),
+            (&["proto=http; FOR=\"[2001:db8::1]:80\""], "2001:db8::1"),
+            (&["for=6.6.6.6, for=1.1.1.1, for=10.0.0.2"], "1.1.1.1"),
+            (&["for=6.6.6.6", "for=1.1.1.1;host=\"a,b;for=7.7.7.7\"", "for=10.0.0.2"], "1.1.1.1"),
+            (&["for=6.6.6.6, for=unknown"], "10.0.0.1"),
+            (&["for=6.6.6.6, for=_hidden, for=10.0.0.2"], "10.0.0.2"),
+            (&["for=6.6.6.6, by=10.0.0.3"], "10.0.0.1"),
+            (&["for=6.6.6.6;for=1.1.1.1"], "10.0.0.1"),
+            (&["for=\"1.1.1.1"], "10.0.0.1"),
+            (&["for=\"\\\"1.1.1.1\""], "10.0.0.1"),
+            (&[], "10.0.0.1"),
+        ];
+        for (lines, client) in cases {
+            let mut lines: Vec<(&str, &str)> =
+                lines.iter().map(|&line| ("forwarded", line)).collect();
+            let address = |lines: &[(&str, &str)]| {
+                client_address(&head(lines), "10.0.0.1".parse().unwrap(), &trusted).to_string()
+            };
+            assert_eq!(address(&lines), *client, "{lines:?}");
+            lines.push(("x-forwarded-for", "9.9.9.9"));
+            assert_eq!(address(&lines), "9.9.9.9", "what says less is read first: {lines:?}");
+        }
+        let stranger = "8.8.8.8".parse().unwrap();
+        assert_eq!(
+            client_address(&head(&[("forwarded", "for=1.1.1.1")]), stranger, &trusted),
+            stranger
+        );
     }
 
     #[test]

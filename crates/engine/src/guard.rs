@@ -1,7 +1,7 @@
 //! Who is connected to a listener, over all workers.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ pub struct ConnectionLimits {
     pub requests: u64,
     /// Connections in all.
     pub total: u32,
-    /// Connections from one client address.
+    /// Connections from one client: an IPv4 address, or an IPv6 network of 64 bits.
     pub per_client: u32,
 }
 
@@ -77,6 +77,7 @@ impl ConnectionGuard {
         if limits.per_client == u32::MAX {
             return Ok(Seat { client: None });
         }
+        let client = network(client);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let count = clients.entry(client).or_default();
         if *count >= limits.per_client {
@@ -99,9 +100,35 @@ impl ConnectionGuard {
     }
 }
 
+/// What counts as one client: of IPv6 the network of 64 bits, whose addresses a client may all have (RFC 4291, 2.5.1).
+fn network(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
+        let guard = ConnectionGuard::new();
+        let limits = ConnectionLimits { requests: 1, total: 9, per_client: 2 };
+        let enter = |address: &str| guard.enter(address.parse().unwrap(), &limits);
+        let first = enter("2001:db8:0:1::1").unwrap();
+        enter("2001:db8:0:1:ffff:ffff:ffff:ffff").unwrap();
+        assert_eq!(enter("2001:db8:0:1::2"), Err(Refusal::Client));
+        enter("2001:db8:0:2::1").unwrap();
+        guard.leave(first);
+        enter("2001:db8:0:1::3").unwrap();
+        // IPv4 written as IPv6 is an address of its own.
+        for address in ["::ffff:10.0.0.1", "10.0.0.1", "10.0.0.2"] {
+            enter(address).unwrap();
+        }
+        assert_eq!(enter("::ffff:10.0.0.1"), Err(Refusal::Client));
+    }
 
     #[test]
     fn limits_hold_and_places_come_back() {

@@ -52,8 +52,8 @@ pub use redirect::{Redirect, RedirectProblem};
 pub use shed::ConnectionCap;
 pub use snapshot::{
     AccessLog, Action, Beginning, CallSettings, ListenerPlan, ListenerTls, Mirror, Proof,
-    ProxyProtocol, Report, ReportAnswer, Route, RouteFilters, RouteTable, Snapshot, TrustedProxies,
-    WebCalls,
+    ProxyProtocol, Report, ReportAnswer, Route, RouteFilters, RouteTable, Snapshot, TraceMethod,
+    TrustedProxies, WebCalls,
 };
 pub use team::{Inbox, Member, team};
 pub use worker::{Drained, Order, WorkerParts, run_worker};

@@ -125,6 +125,10 @@ impl<'e> Exchange<'e, '_> {
         let count = cluster.meter();
         count.received_bytes.add(upstream.receiver.received());
         count.sent_bytes.add(upstream.sender.sent());
+        let dropped = self.downstream.receiver.dropped_trailers();
+        if dropped > 0 {
+            self.connection.listener.meter().dropped_trailers.add(dropped);
+        }
         let after = relayed?;
         if !switched
             && upload.is_done()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use sluice_conn::ServerTimeouts;
 use sluice_filter::{Chain, Filter, Service};
-use sluice_message::RequestHead;
+use sluice_message::{AmbiguousHeaders, RequestHead};
 use sluice_meter::{AccessFormat, ListenerMeter, PerWorker, RouteMeter};
 use sluice_net::tls::TlsServer;
 use sluice_net::{Binding, Endpoint, LogWriter};
@@ -98,6 +98,10 @@ pub struct ListenerPlan {
     pub http2: Option<sluice_wire::h2::Config>,
     /// What connections may begin with.
     pub beginning: Beginning,
+    /// What becomes of headers whose names servers may take for other ones.
+    pub ambiguous_headers: AmbiguousHeaders,
+    /// What becomes of requests with the method TRACE.
+    pub trace: TraceMethod,
     /// How connections are encrypted; absent where they are not.
     pub tls: Option<ListenerTls>,
     /// Who says in front of a connection for whom it is; absent where nobody does.
@@ -106,6 +110,16 @@ pub struct ListenerPlan {
     pub service: Option<Arc<dyn Service>>,
     /// Counters.
     pub meter: Arc<PerWorker<ListenerMeter>>,
+}
+
+/// What becomes of requests with the method TRACE (RFC 9110, 9.3.8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TraceMethod {
+    /// They are answered with 405.
+    #[default]
+    Refuse,
+    /// They are routed like others.
+    Allow,
 }
 
 /// What a connection may begin with.

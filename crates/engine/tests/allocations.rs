@@ -87,6 +87,8 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
         routes: Arc::new(routes),
         http2: None,
         beginning: Beginning::Any,
+        ambiguous_headers: sluice_message::AmbiguousHeaders::Drop,
+        trace: sluice_engine::TraceMethod::Refuse,
         tls: None,
         proxy_protocol: None,
         service: None,

@@ -234,6 +234,8 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>, handler: Handler) -> Snapsh
         routes: Arc::new(routes),
         http2: Some(sluice_wire::h2::Config::default()),
         beginning: Beginning::Any,
+        ambiguous_headers: sluice_message::AmbiguousHeaders::Drop,
+        trace: sluice_engine::TraceMethod::Refuse,
         tls: None,
         proxy_protocol: None,
         service: None,

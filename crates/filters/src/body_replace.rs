@@ -88,7 +88,7 @@ impl Filter for BodyReplace {
 
     fn on_request_head(&self, context: &mut RequestContext<'_>) -> Verdict {
         // Compressed content could not be searched.
-        context.request.fields.remove_named(|name| name.eq_ignore_ascii_case(b"accept-encoding"));
+        context.request.fields.remove_read_as(b"accept-encoding");
         Verdict::Continue
     }
 

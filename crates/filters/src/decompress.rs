@@ -198,7 +198,7 @@ fn layers(fields: &Fields) -> Option<Vec<Coding>> {
 }
 
 fn remove_encoding(fields: &mut Fields) {
-    fields.remove_named(|name| name.eq_ignore_ascii_case(b"content-encoding"));
+    fields.remove_read_as(b"content-encoding");
 }
 
 fn numbers(codings: &[Coding]) -> [u32; 4] {

@@ -13,7 +13,7 @@ use sluice_filter::{
     FetchFault, Fetched, Filter, Level, Phases, Reply, RequestContext, ResponseContext,
     ResponseVerdict, Resume, SharedBytes, Verdict,
 };
-use sluice_message::{BodyLength, Fields};
+use sluice_message::{BodyLength, Fields, may_be_read_as, may_begin_with};
 use sluice_meter::FilterMeter;
 
 use decisions::{Decisions, Found, Lead};
@@ -53,6 +53,13 @@ impl Names {
         };
         self.exact.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
             || self.prefixes.iter().any(begins)
+    }
+
+    /// Whether a server may take this for one of them.
+    #[must_use]
+    pub fn may_be(&self, name: &[u8]) -> bool {
+        self.exact.iter().any(|known| may_be_read_as(name, known.as_bytes()))
+            || self.prefixes.iter().any(|prefix| may_begin_with(name, prefix.as_bytes()))
     }
 }
 
@@ -246,7 +253,7 @@ impl Filter for ExternalAuth {
         // Nobody but the service says what these are.
         let up = &inner.settings.up;
         if !up.exact.is_empty() || !up.prefixes.is_empty() {
-            context.request.fields.remove_named(|name| up.has(name));
+            context.request.fields.remove_named(|name| up.may_be(name));
         }
         let Some((cache, decisions)) = inner.settings.cache.as_ref().zip(inner.decisions.as_ref())
         else {
@@ -462,17 +469,17 @@ impl Decision {
     /// Changes the fields that the origin gets.
     fn change(&self, fields: &mut Fields) -> Result<(), sluice_message::SpaceExhausted> {
         for name in &self.remove {
-            fields.remove_named(|known| known.eq_ignore_ascii_case(name.as_bytes()));
+            fields.remove_read_as(name.as_bytes());
         }
         for (name, value, place) in &self.up {
-            let present = || fields.values_of(name).next().is_some();
+            let present = || fields.has_read_as(name);
             match place {
                 Place::Beside => {}
                 Place::IfAbsent if present() => continue,
                 Place::IfAbsent => {}
                 Place::IfPresent if !present() => continue,
                 Place::IfPresent | Place::Instead => {
-                    fields.remove_named(|known| known.eq_ignore_ascii_case(name));
+                    fields.remove_read_as(name);
                 }
             }
             fields.push(name, value)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_filter::{
     Filter, Phases, REQUEST_ID, RequestContext, ResponseContext, ResponseVerdict, Verdict,
 };
-use sluice_message::{Fields, SpaceExhausted};
+use sluice_message::{Fields, SpaceExhausted, may_be_read_as};
 use sluice_meter::FilterMeter;
 
 use crate::uuid::uuid_v7;
@@ -61,7 +61,7 @@ impl RequestId {
 
     /// Writes the identifier that the note holds.
     fn write(&self, fields: &mut Fields, id: &[u8]) -> Result<(), SpaceExhausted> {
-        fields.remove_named(|name| name.eq_ignore_ascii_case(&self.header));
+        fields.remove_read_as(&self.header);
         fields.push(&self.header, id)
     }
 }
@@ -82,10 +82,12 @@ impl Filter for RequestId {
         };
         let worker = context.gateway.worker();
         let brought = {
-            let mut lines = context.request.fields.values_of(&self.header);
+            let fields = context.request.fields.iter();
+            let mut lines = fields.filter(|(name, _)| may_be_read_as(name, &self.header));
             let first = lines.next();
             // Two are one too many: others might see the second.
-            if let (Some(id), None, true) = (first, lines.next(), wanted)
+            if let (Some((name, id)), None, true) = (first, lines.next(), wanted)
+                && name.eq_ignore_ascii_case(&self.header)
                 && is_valid(id)
             {
                 context.notes.set(&self.note, id);

@@ -1,5 +1,7 @@
 //! Field names the gateway itself has to understand.
 
+use crate::may_be_read_as;
+
 /// A field name (RFC 9110, section 5.1) the gateway acts on; every other one is [`FieldId::Other`].
 ///
 /// Names are recognised once, while the head is decoded, so that nothing compares strings later.
@@ -112,6 +114,13 @@ impl FieldId {
             .iter()
             .find(|(known, _)| name.eq_ignore_ascii_case(known))
             .map_or(Self::Other, |&(_, id)| id)
+    }
+
+    /// Whether an origin may take `name` for one that means something to the gateway.
+    #[must_use]
+    #[cold]
+    pub fn may_be_read(name: &[u8]) -> bool {
+        KNOWN.iter().any(|(known, _)| may_be_read_as(name, known))
     }
 
     /// Whether the field belongs to this hop alone and is never forwarded as it stands

@@ -5,7 +5,7 @@ mod name;
 pub use name::{FieldLine, FieldName};
 
 use crate::span::offset;
-use crate::{FieldId, Span};
+use crate::{FieldId, Span, is_plain_name, may_be_read_as};
 
 /// One field line inside the bytes of its [`Fields`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,23 @@ impl Field {
     }
 }
 
+/// What becomes of headers of clients whose names origins may take for other ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AmbiguousHeaders {
+    /// They are dropped.
+    #[default]
+    Drop,
+    /// The message is refused.
+    Refuse,
+    /// They are kept, but for those that look like a header the gateway itself acts on: framing, routing,
+    /// forwarding.
+    Keep,
+}
+
+/// A name that an origin may take for another one, where such names are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AmbiguousName;
+
 /// The place for fields is used up: 64 KiB of lines, or more fields than a head may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceExhausted;
@@ -52,6 +69,8 @@ pub struct SpaceExhausted;
 pub struct Fields {
     bytes: Vec<u8>,
     lines: Vec<Field>,
+    /// Whether a decoder found a name in them that origins may take for another one.
+    ambiguous: bool,
 }
 
 /// No head or trailer section grows beyond this many bytes, whoever adds to it.
@@ -61,13 +80,17 @@ impl Fields {
     /// Without any line.
     #[must_use]
     pub const fn new() -> Self {
-        Self { bytes: Vec::new(), lines: Vec::new() }
+        Self { bytes: Vec::new(), lines: Vec::new(), ambiguous: false }
     }
 
     /// Without any line, with room for so many bytes of so many lines.
     #[must_use]
     pub fn with_capacity(bytes: usize, lines: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes), lines: Vec::with_capacity(lines) }
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            lines: Vec::with_capacity(lines),
+            ambiguous: false,
+        }
     }
 
     /// Forgets all lines and bytes, keeps the memory.
@@ -75,6 +98,7 @@ impl Fields {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.lines.clear();
+        self.ambiguous = false;
     }
 
     /// Gives memory back that a rare large head needed, so that a recycled one stays small.
@@ -112,16 +136,17 @@ impl Fields {
     }
 
     /// For decoders: the table of lines, to fill while parsing the bytes that [`Fields::start`] will
-    /// be given.
+    /// be given, and whether a name among them may be taken for another one.
     #[inline]
-    pub fn lines_mut(&mut self) -> &mut Vec<Field> {
-        &mut self.lines
+    pub fn lines_mut(&mut self) -> (&mut Vec<Field>, &mut bool) {
+        (&mut self.lines, &mut self.ambiguous)
     }
 
-    /// For decoders that write lines themselves: the bytes and the table of lines, in this order.
+    /// For decoders that write lines themselves: the bytes and the table of lines, in this order, and whether a name
+    /// among them may be taken for another one.
     #[inline]
-    pub fn parts_mut(&mut self) -> (&mut Vec<u8>, &mut Vec<Field>) {
-        (&mut self.bytes, &mut self.lines)
+    pub fn parts_mut(&mut self) -> (&mut Vec<u8>, &mut Vec<Field>, &mut bool) {
+        (&mut self.bytes, &mut self.lines, &mut self.ambiguous)
     }
 
     /// Becomes a copy of `other` within the memory there is.
@@ -130,6 +155,7 @@ impl Fields {
         self.clear();
         self.bytes.extend_from_slice(&other.bytes);
         self.lines.extend_from_slice(&other.lines);
+        self.ambiguous = other.ambiguous;
     }
 
     /// A copy with room for so many bytes and a few lines more, made at once.
@@ -139,6 +165,7 @@ impl Fields {
         let mut copy = Self {
             bytes: Vec::with_capacity(self.bytes.len() + bytes),
             lines: Vec::with_capacity(self.lines.len() + 4),
+            ambiguous: false,
         };
         copy.copy_from(self);
         copy
@@ -153,6 +180,7 @@ impl Fields {
         for (name, value) in self.iter() {
             copy.push(name, value)?;
         }
+        copy.ambiguous = self.ambiguous;
         Ok(copy)
     }
 
@@ -244,6 +272,7 @@ impl Fields {
         let shift = offset(self.bytes.len());
         self.bytes.extend_from_slice(&other.bytes);
         self.lines.extend(other.lines.iter().map(|line| line.shifted(shift)));
+        self.ambiguous |= other.ambiguous;
         Ok(())
     }
 
@@ -260,13 +289,75 @@ impl Fields {
         }
     }
 
-    /// Takes every line of this name out.
+    /// Takes every line out that an origin may take for one of this name: see [`may_be_read_as`].
     #[inline]
     pub fn remove_name(&mut self, name: &FieldName) {
-        let Self { bytes, lines } = self;
-        for line in lines.iter_mut().filter(|line| name.is_of(bytes, line)) {
+        let Self { bytes, lines, .. } = self;
+        for line in lines.iter_mut().filter(|line| name.is_read_from(bytes, line)) {
             line.id = FieldId::Removed;
         }
+    }
+
+    /// The same for a name that was not made ready.
+    pub fn remove_read_as(&mut self, name: &[u8]) {
+        let Self { bytes, lines, .. } = self;
+        let length = offset(name.len());
+        let meant = |line: &&mut Field| {
+            line.name.len() == length && may_be_read_as(line.name.of(bytes), name)
+        };
+        for line in lines.iter_mut().filter(meant) {
+            line.id = FieldId::Removed;
+        }
+    }
+
+    /// Takes every line out that an origin may take for one of this name, although it is none.
+    pub fn remove_lookalikes(&mut self, name: &[u8]) {
+        if self.ambiguous {
+            self.remove_named(|have| {
+                may_be_read_as(have, name) && !have.eq_ignore_ascii_case(name)
+            });
+        }
+    }
+
+    /// Whether there is a line that an origin may take for one of this name.
+    #[must_use]
+    pub fn has_read_as(&self, name: &[u8]) -> bool {
+        self.iter().any(|(have, _)| may_be_read_as(have, name))
+    }
+
+    /// Whether a line that came from outside has a name with other bytes than letters, digits and hyphens, which
+    /// origins may take for another name.
+    #[must_use]
+    #[inline]
+    pub const fn is_ambiguous(&self) -> bool {
+        self.ambiguous
+    }
+
+    /// Takes lines out that have such a name and are not kept; how many.
+    ///
+    /// # Errors
+    /// [`AmbiguousName`] if there is one, where they are refused.
+    #[cold]
+    pub fn screen(&mut self, rule: AmbiguousHeaders) -> Result<u64, AmbiguousName> {
+        let Self { bytes, lines, ambiguous } = self;
+        if rule == AmbiguousHeaders::Refuse && *ambiguous {
+            return Err(AmbiguousName);
+        }
+        let mut dropped = 0;
+        *ambiguous = false;
+        for line in lines.iter_mut().filter(|line| line.id == FieldId::Other) {
+            let name = line.name.of(bytes);
+            if is_plain_name(name) {
+                continue;
+            }
+            if rule == AmbiguousHeaders::Drop || FieldId::may_be_read(name) {
+                line.id = FieldId::Removed;
+                dropped += 1;
+            } else {
+                *ambiguous = true;
+            }
+        }
+        Ok(dropped)
     }
 
     /// Takes every line out whose name is `unwanted`.
@@ -371,6 +462,42 @@ mod tests {
         for (token, found) in [("upgrade", true), ("X-Hop", true), ("keep", false)] {
             assert_eq!(fields.lists(FieldId::Connection, token.as_bytes()), found, "{token}");
         }
+    }
+
+    #[test]
+    fn ambiguous_names_go() {
+        let names = ["X_User", "content_length", "X-User", "a.b", "host", "X_Forwarded_For"];
+        let filled = || {
+            let mut fields = Fields::new();
+            names.iter().for_each(|name| fields.push(name.as_bytes(), b"1").unwrap());
+            *fields.lines_mut().1 = true;
+            fields
+        };
+        let left = |fields: &Fields| -> Vec<String> {
+            fields.iter().map(|(name, _)| String::from_utf8_lossy(name).into()).collect()
+        };
+        assert_eq!(filled().screen(AmbiguousHeaders::Refuse), Err(AmbiguousName));
+        let mut fields = filled();
+        assert_eq!(fields.screen(AmbiguousHeaders::Drop), Ok(4));
+        assert_eq!(fields.screen(AmbiguousHeaders::Refuse), Ok(0), "none is left");
+        assert_eq!(left(&fields), ["X-User", "host"]);
+        let mut fields = filled();
+        assert_eq!(fields.screen(AmbiguousHeaders::Keep), Ok(2));
+        assert_eq!(left(&fields), ["X_User", "X-User", "a.b", "host"]);
+        assert!(fields.is_ambiguous() && fields.clone().is_ambiguous());
+        let mut other = Fields::new();
+        other.push_all(&fields).unwrap();
+        assert!(other.is_ambiguous() && fields.with_room(8).is_ambiguous());
+        assert!(fields.compact().unwrap().is_ambiguous());
+        assert!(fields.has_read_as(b"x.user"));
+        let mut signed = fields.clone();
+        signed.remove_lookalikes(b"x-user");
+        assert_eq!(left(&signed), ["X-User", "a.b", "host"]);
+        fields.remove_read_as(b"x-user");
+        assert_eq!(left(&fields), ["a.b", "host"]);
+        assert!(!fields.has_read_as(b"x-user"));
+        fields.clear();
+        assert!(!fields.is_ambiguous());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod field;
 mod fields;
 mod grpc;
 mod http_date;
+mod lookalike;
 mod method;
 pub mod pair;
 mod path;
@@ -23,9 +24,12 @@ pub use address_text::AddressText;
 pub use addresses::AddressRanges;
 pub use fault::{Fault, FaultKind, Retry, Side, Syntax};
 pub use field::FieldId;
-pub use fields::{Field, FieldLine, FieldName, Fields, SpaceExhausted};
+pub use fields::{
+    AmbiguousHeaders, AmbiguousName, Field, FieldLine, FieldName, Fields, SpaceExhausted,
+};
 pub use grpc::{Dialect, GrpcStatus, GrpcStatuses, parse_grpc_timeout, write_grpc_timeout};
 pub use http_date::parse_http_date;
+pub use lookalike::{is_plain_name, may_be_read_as, may_begin_with};
 pub use method::Method;
 pub use path::{PathForm, PathProblem, normalize_path};
 pub use precondition::{

@@ -42,6 +42,19 @@ pub fn unquoted(value: &[u8]) -> &[u8] {
     }
 }
 
+/// The parts of a text between separators that stand outside quotes (RFC 9110, 5.6.4).
+pub fn split_unquoted(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.split(move |&byte| {
+        let plain = !escaped;
+        escaped = quoted && plain && byte == b'\\';
+        if plain && byte == b'"' {
+            quoted = !quoted;
+        }
+        byte == separator && !quoted
+    })
+}
+
 /// Whether [`decoded`] would change anything.
 #[must_use]
 #[inline]
@@ -124,6 +137,23 @@ mod tests {
         ];
         for (value, pairs) in cases {
             assert_eq!(text(cookie_pairs(value.as_bytes())), pairs, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_quotes_is_not_split() {
+        let split = |text: &str| {
+            let parts = split_unquoted(text.as_bytes(), b',').map(String::from_utf8_lossy);
+            parts.collect::<Vec<_>>().join("|")
+        };
+        for (text, parts) in [
+            ("a,b", "a|b"),
+            ("\"a,b\",c", "\"a,b\"|c"),
+            ("\"a\\\",b\",c", "\"a\\\",b\"|c"),
+            ("a\\\",b", "a\\\",b"),
+            ("", ""),
+        ] {
+            assert_eq!(split(text), parts, "{text}");
         }
     }
 

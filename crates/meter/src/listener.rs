@@ -17,6 +17,12 @@ pub struct ListenerMeter {
     pub rejected_memory: Counter,
     /// Connections that the script of the listener failed.
     pub script_failures: Counter,
+    /// Headers of requests dropped because servers may take their names for other ones.
+    pub dropped_ambiguous: Counter,
+    /// Headers of requests dropped, although such names are kept, because they look like one the gateway acts on.
+    pub dropped_lookalikes: Counter,
+    /// Trailers of requests dropped because servers may take their names for other ones.
+    pub dropped_trailers: Counter,
     /// Requests received, malformed ones included.
     pub requests: Counter,
     /// Handshakes of encrypted connections.

@@ -60,6 +60,8 @@ metrics! {
         "Connections open.";
     LISTENER_REJECTED = Counter "sluice_listener_rejected_total" ["listener", "limit"]
         "Connections closed at once because of a limit: that of the listener, of one client address, or of memory.";
+    LISTENER_DROPPED_HEADERS = Counter "sluice_listener_dropped_headers_total" ["listener", "reason"]
+        "Headers of requests that were dropped because of their names, and trailers (`trailer`): servers may take them for other ones (`ambiguous`), or, although such names are kept, for one the gateway itself acts on (`lookalike`). A reason appears with its first one.";
     LISTENER_REQUESTS = Counter "sluice_listener_requests_total" ["listener"]
         "Requests received, malformed ones included.";
     LISTENER_HANDSHAKES = Counter "sluice_listener_handshakes_total" ["listener", "version", "resumed"]

@@ -59,9 +59,9 @@ pub use filter::{
     WhenFull, WithoutCredentials,
 };
 pub use listener::{
-    CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2, Limits, Listener,
-    ListenerLua, ListenerTimeout, ListenerTls, Older, ProxyProtocol, SelfSigned, TLS_GROUPS,
-    TLS_SUITES, TLS_VERSIONS, TlsTerms, WriteFull,
+    AmbiguousHeaders, CertificateFiles, CertificateHeaders, ClientCertificates, ClientMode, Http2,
+    Limits, Listener, ListenerLua, ListenerTimeout, ListenerTls, Older, ProxyProtocol, SelfSigned,
+    TLS_GROUPS, TLS_SUITES, TLS_VERSIONS, TlsTerms, TraceMethod, WriteFull,
 };
 pub use log::{AccessLog, Log};
 pub use lua::{LuaAccess, LuaChunk, LuaPhase, LuaScript, LuaSource, Store};

@@ -1,5 +1,6 @@
 //! Listeners: where clients connect, and what one connection may ask for.
 
+mod headers;
 mod http2;
 mod lua;
 mod proxy_protocol;
@@ -17,6 +18,8 @@ use crate::report::Report;
 use crate::section::{Key, Kind, MOMENT, Preset, Section, YEAR};
 use crate::tree::{Node, Value};
 
+use headers::{AMBIGUOUS_HEADERS, TRACE_METHOD, read_ambiguous_headers, read_trace_method};
+pub use headers::{AmbiguousHeaders, TraceMethod};
 use http2::{HTTP2, read_http2};
 pub use http2::{Http2, Older};
 use lua::{LUA, read_lua};
@@ -41,6 +44,10 @@ pub struct Listener {
     pub limits: Limits,
     /// How long a client may take.
     pub timeout: ListenerTimeout,
+    /// What becomes of headers whose names servers may take for other ones.
+    pub ambiguous_headers: AmbiguousHeaders,
+    /// What becomes of requests with the method TRACE.
+    pub trace_method: TraceMethod,
     /// How HTTP/2 is spoken; `None` = it is not.
     pub http2: Option<Http2>,
     /// How its connections are encrypted; `None` = they are not.
@@ -64,7 +71,7 @@ pub struct Limits {
     pub requests_per_connection: Option<u64>,
     /// Connections open at once; `None` = no limit.
     pub connections: Option<u32>,
-    /// Connections open at once from one client address; `None` = no limit.
+    /// Connections open at once from one client, an IPv4 address or an IPv6 network of 64 bits; `None` = no limit.
     pub connections_per_client: Option<u32>,
 }
 
@@ -112,6 +119,8 @@ pub(crate) static LISTENER: Section = Section {
             preset: Preset::Absent("the defaults below"),
             doc: "How long a client may take.",
         },
+        AMBIGUOUS_HEADERS,
+        TRACE_METHOD,
         Key {
             name: "http2",
             kind: Kind::Table(&HTTP2),
@@ -180,7 +189,8 @@ static LIMITS: Section = Section {
             name: "connections_per_client",
             kind: Kind::Integer { min: 1, max: 4_294_967_295, word: Some("unlimited") },
             preset: Preset::Value("unlimited"),
-            doc: "Connections open at the same time from one client address.",
+            doc: "Connections open at the same time from one client: an IPv4 address, or an IPv6 network of 64 bits \
+                  (`/64`).",
         },
     ],
 };
@@ -271,7 +281,19 @@ fn read_listener(fields: &Fields<'_, '_>) -> Option<(Listener, Spans)> {
     let place = fields.text("address")?.span;
     let spans = Spans { name: fields.text("name").map_or(place, |it| it.span), address: place };
     let name = name.unwrap_or_else(|| address.to_string());
-    Some((Listener { name, address, limits, timeout, http2, tls, proxy_protocol, lua }, spans))
+    let listener = Listener {
+        name,
+        address,
+        limits,
+        timeout,
+        ambiguous_headers: read_ambiguous_headers(fields),
+        trace_method: read_trace_method(fields),
+        http2,
+        tls,
+        proxy_protocol,
+        lua,
+    };
+    Some((listener, spans))
 }
 
 fn once(

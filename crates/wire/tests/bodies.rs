@@ -164,6 +164,8 @@ const BAD: &[(&str, FaultKind)] = &[
     ("0\r\nX: y\r\n z\r\n\r\n", Malformed(FoldedLine)),
     ("0\r\nX: y\0\r\n\r\n", Malformed(FieldValue)),
     ("0\r\nContent-Length: 1\r\n\r\n", Malformed(Trailer)),
+    ("0\r\nContent_Length: 1\r\n\r\n", Malformed(Trailer)),
+    ("0\r\nset_cookie: 1\r\n\r\n", Malformed(Trailer)),
     ("0\r\nTransfer-Encoding: chunked\r\n\r\n", Malformed(Trailer)),
     ("0\r\nHost: a\r\n\r\n", Malformed(Trailer)),
     ("0\r\nTrailer: x\r\n\r\n", Malformed(Trailer)),

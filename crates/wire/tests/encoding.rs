@@ -48,6 +48,7 @@ const REQUESTS: &[(&str, &str)] = &[
     ("Proxy-Authorization: x\r\nProxy-Authenticate: x\r\n", ""),
     ("Connection: x-hop\r\nX-Hop: 1\r\nx-hop: 2\r\nX-Hops: 3\r\n", "X-Hops: 3\r\n"),
     ("X-Hop: 1\r\nConnection: close, X-HOP ,\r\nConnection: y\r\nY: 2\r\nZ: 3\r\n", "Z: 3\r\n"),
+    ("Connection: x-hop\r\nX_Hop: 1\r\nx.hop: 2\r\nX_Hops: 3\r\n", "X_Hops: 3\r\n"),
     ("Connection: host, x\r\nX: y\r\n", ""),
     ("Connection: keep-alive, upgrade\r\nUpgrade: websocket\r\nX: y\r\n", "X: y\r\n"),
     ("TE: trailers\r\nConnection: te\r\n", "connection: te\r\nte: trailers\r\n"),

@@ -301,6 +301,12 @@ fn requests() {
         (only(&[m, s, p, ("host", "a")]), HEAD),
         (with(&[("host", "a")]), HEAD),
         (with(&[("host", "A")]), HEAD),
+        (with(&[("host", "a:")]), HEAD),
+        (only(&[m, (":scheme", "https"), p, a, ("host", "A:443")]), HEAD),
+        (only(&[m, (":scheme", "https"), p, a, ("host", "a:80")]), BAD),
+        (only(&[m, (":scheme", "http"), p, a, ("host", "a:080")]), HEAD),
+        (only(&[m, (":scheme", "http"), p, a, ("host", "a:443")]), BAD),
+        (with(&[("host", "a.")]), BAD),
         (with(&[("host", "b")]), BAD),
         (only(&[m, s, p, ("host", "a"), ("host", "a")]), BAD),
         (only(&[m, s, p, (":authority", "u@a")]), "unacceptable 1 malformed end"),
@@ -411,6 +417,27 @@ fn crumbs_are_joined_and_protocols_kept() {
     assert_eq!((head.body, head.expectation), (BodyLength::Framed, Expectation::Continue));
     let names: Vec<_> = head.fields.iter().map(|(name, _)| name).collect();
     assert_eq!(names, [&b"host"[..], b"x", b"expect", b"cookie"]);
+}
+
+/// Names that origins may take for other ones are noted, wherever the line comes from.
+#[test]
+fn ambiguous_names_are_noted() {
+    use sluice_message::Fields;
+    use sluice_wire::h2::{Event, Input};
+    let mut connection = ServerConnection::server(&config());
+    let (mut head, mut ambiguous) = (RequestHead::new(), Vec::new());
+    let requests: [&[(&str, &str)]; 3] = [&[], &[("x_user", "a"), ("b", "c")], &[("x-user", "a")]];
+    let mut bytes = hello();
+    for (at, more) in [1, 3, 5].into_iter().zip(requests) {
+        bytes.extend(frame(HEADERS, BOTH, at, block(&[&GET[..], more].concat())));
+    }
+    let mut input = Input::new(&bytes);
+    while let Some(event) = connection.next(&mut input, 0, &mut head, &mut Fields::new()).unwrap() {
+        if matches!(event, Event::Head { .. }) {
+            ambiguous.push(head.fields.is_ambiguous());
+        }
+    }
+    assert_eq!(ambiguous, [false, true, false]);
 }
 
 #[test]

@@ -441,6 +441,27 @@ fn early_bytes_are_enough_to_refuse() {
 }
 
 #[test]
+fn ambiguous_names_are_noted() {
+    let mut head = RequestHead::new();
+    let cases = [
+        ("X-User: a\r\nsec-ch-ua-platform-version: b\r\n", false),
+        ("X_User: a\r\n", true),
+        ("", false),
+        ("a.b: c\r\n", true),
+        ("x: y\r\na-name-of-more-than-sixteen_letters: b\r\nx: y\r\n", true),
+        ("sixteen-letters_: a\r\n", true),
+        ("a-name-of-more-than-sixteen-letters: b\r\n", false),
+        ("#Host: a\r\n", true),
+        ("content_length: a\r\n", true),
+    ];
+    for (lines, ambiguous) in cases {
+        let input = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+        decode(input.as_bytes(), &mut head).unwrap();
+        assert_eq!(head.fields.is_ambiguous(), ambiguous, "{lines:?}");
+    }
+}
+
+#[test]
 fn limits() {
     let limits = Limits { head: 100, fields: 2, target: 10 };
     let line = "GET / HTTP/1.1\r\nHost: a\r\n";

@@ -1,8 +1,10 @@
 //! Listeners: their limits in the words of those who keep them.
 
 use sluice_conn::ServerTimeouts;
-use sluice_engine::{Beginning, ConnectionLimits, ProxyProtocol, TrustedProxies};
-use sluice_model::{Address, Http2, Limits as ModelLimits, Listener, ListenerTimeout, Older};
+use sluice_engine::{Beginning, ConnectionLimits, ProxyProtocol, TraceMethod, TrustedProxies};
+use sluice_message::AmbiguousHeaders;
+use sluice_model::{self as model, Address, Http2, Limits as ModelLimits, Listener};
+use sluice_model::{ListenerTimeout, Older};
 use sluice_net::Endpoint;
 use sluice_wire::h1::Limits;
 use sluice_wire::h2::{Config, Connect};
@@ -47,6 +49,23 @@ pub(crate) fn beginning(listener: &Listener) -> Beginning {
     match listener.http2 {
         Some(Http2 { older: Older::Refused, .. }) => Beginning::Shared,
         _ => Beginning::Any,
+    }
+}
+
+/// What becomes of headers whose names servers may take for other ones.
+pub(crate) fn ambiguous_headers(listener: &Listener) -> AmbiguousHeaders {
+    match listener.ambiguous_headers {
+        model::AmbiguousHeaders::Drop => AmbiguousHeaders::Drop,
+        model::AmbiguousHeaders::Refuse => AmbiguousHeaders::Refuse,
+        model::AmbiguousHeaders::Keep => AmbiguousHeaders::Keep,
+    }
+}
+
+/// What becomes of requests with the method TRACE.
+pub(crate) fn trace_method(listener: &Listener) -> TraceMethod {
+    match listener.trace_method {
+        model::TraceMethod::Refuse => TraceMethod::Refuse,
+        model::TraceMethod::Allow => TraceMethod::Allow,
     }
 }
 

@@ -27,7 +27,8 @@ use crate::flaw::Flaw;
 pub(crate) use cluster::cluster_plan;
 pub(crate) use filter::{Made, Shelf, route_filters};
 pub(crate) use listener::{
-    beginning, connection_limits, endpoint, http2, limits, proxy_protocol, timeouts,
+    ambiguous_headers, beginning, connection_limits, endpoint, http2, limits, proxy_protocol,
+    timeouts, trace_method,
 };
 pub(crate) use mirror::mirror;
 pub(crate) use table::PreparedTable;

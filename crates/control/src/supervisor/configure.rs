@@ -13,9 +13,9 @@ use sluice_net::process::{cpus, monotonic_micros};
 use super::shown::{listener_url, url};
 use super::{Failure, Supervisor};
 use crate::compile::{
-    Made, Prepared, PreparedAction, PreparedTable, PreparedTls, Services, beginning,
-    connection_limits, endpoint, http2, limits, mirror, prepare, proxy_protocol, route_filters,
-    timeouts,
+    Made, Prepared, PreparedAction, PreparedTable, PreparedTls, Services, ambiguous_headers,
+    beginning, connection_limits, endpoint, http2, limits, mirror, prepare, proxy_protocol,
+    route_filters, timeouts, trace_method,
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
@@ -250,6 +250,8 @@ impl Supervisor {
                     routes: Arc::clone(&routes),
                     http2: http2(listener),
                     beginning: beginning(listener),
+                    ambiguous_headers: ambiguous_headers(listener),
+                    trace: trace_method(listener),
                     tls: tls.get_mut(position).and_then(Option::take),
                     proxy_protocol: proxy_protocol(listener),
                     service: services.get_mut(position).and_then(Option::take),

@@ -3,9 +3,9 @@
 use sluice_filter::phrase;
 use sluice_message::{BodyLength, Expectation, Fault, FaultKind, Lines, Persistence, ResponseHead};
 
-use super::{After, AnswerProgress, Exchange, Queued, Step, Stop, exhausted};
+use super::{After, AnswerProgress, Exchange, METHODS, Queued, Step, Stop, exhausted};
 use crate::answer::{Reply, judge};
-use crate::{Answer, Redirect, ReportAnswer};
+use crate::{Answer, Redirect, ReportAnswer, TraceMethod};
 
 /// Content of a request that nobody asked for is read up to this size, to keep the connection.
 const DISCARD: u64 = 64 * 1024;
@@ -150,7 +150,10 @@ impl<'e> Exchange<'e, '_> {
     pub(super) fn describe_server(&mut self) -> Result<Queued, Fault> {
         let mut head = self.own_head(204, "text/plain")?;
         head.fields.clear();
-        let methods = b"GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH";
+        let methods = match self.scope.listener.trace {
+            TraceMethod::Refuse => METHODS,
+            TraceMethod::Allow => b"GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH",
+        };
         head.fields.push(b"allow", methods).map_err(|_| exhausted())?;
         Ok(self.send_own(head, b""))
     }

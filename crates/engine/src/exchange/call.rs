@@ -88,7 +88,7 @@ impl Exchange<'_, '_> {
             return Err(LATE);
         }
         let fields = &mut self.request.fields;
-        fields.remove_named(|name| name.eq_ignore_ascii_case(TIMEOUT));
+        fields.remove_read_as(TIMEOUT);
         let value = write_grpc_timeout(Duration::from_nanos(left));
         fields.push(TIMEOUT, value.as_bytes()).map_err(|_| exhausted())
     }

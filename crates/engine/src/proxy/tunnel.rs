@@ -99,7 +99,7 @@ impl Exchange<'_, '_> {
             *place = byte;
         }
         let fields = &mut self.request.fields;
-        fields.remove_named(|name| name.eq_ignore_ascii_case(KEY));
+        fields.remove_read_as(KEY);
         let pushed = fields.push(b"upgrade", b"websocket");
         pushed.and_then(|()| fields.push(KEY, &websocket::key(nonce))).map_err(|_| exhausted())
     }

@@ -116,6 +116,8 @@ fn listener(routes: Vec<Arc<Route>>, binding: &Arc<Binding>, meters: &Meters) ->
         routes: Arc::new(RouteTable { table, routes, unmatched: meters.route("none") }),
         http2: Some(sluice_wire::h2::Config::default()),
         beginning: Beginning::Any,
+        ambiguous_headers: sluice_message::AmbiguousHeaders::Drop,
+        trace: sluice_engine::TraceMethod::Refuse,
         tls: None,
         proxy_protocol: None,
         service: None,

@@ -66,7 +66,7 @@ pub(super) fn is_told(id: FieldId, context: &RequestContext<'_>) -> bool {
 fn introduce(fields: &mut Fields, context: &RequestContext<'_>) -> Result<(), SpaceExhausted> {
     let request = &*context.request;
     for name in [&b"x-forwarded-method"[..], b"x-forwarded-uri", b"x-original-uri"] {
-        fields.remove_named(|known| known.eq_ignore_ascii_case(name));
+        fields.remove_read_as(name);
     }
     fields.push(b"x-forwarded-method", request.method_text())?;
     fields.push(b"x-forwarded-proto", context.gateway.scheme().as_bytes())?;
@@ -86,7 +86,7 @@ pub(super) fn add(
     for (name, template) in &inner.settings.add {
         let mut value = Vec::new();
         template.render_field_value(&view, &mut value).map_err(|_| SpaceExhausted)?;
-        fields.remove_named(|known| known.eq_ignore_ascii_case(name.as_bytes()));
+        fields.remove_read_as(name.as_bytes());
         fields.push(name.as_bytes(), value.trim_ascii())?;
     }
     Ok(())
@@ -98,7 +98,7 @@ fn shown_content(
     fields: &mut Fields,
     context: &RequestContext<'_>,
 ) -> Result<Vec<u8>, SpaceExhausted> {
-    fields.remove_named(|name| name.eq_ignore_ascii_case(b"x-auth-partial-body"));
+    fields.remove_read_as(b"x-auth-partial-body");
     let (bytes, partial) = inner.content(context);
     if partial {
         fields.push(b"x-auth-partial-body", b"true")?;

@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use regex::bytes::{Regex, RegexBuilder};
 use sluice_expression::{Template, clean_field_value};
 use sluice_filter::{RequestContext, ResponseContext, View};
-use sluice_message::{FieldId, FieldLine, FieldName, Fields, SpaceExhausted};
+use sluice_message::{
+    FieldId, FieldLine, FieldName, Fields, SpaceExhausted, is_plain_name, may_begin_with,
+};
 
 /// Something that happens to fields. Names are in lower case and valid, and none of them is about framing.
 #[derive(Clone, Debug)]
@@ -293,8 +295,8 @@ impl Change {
     fn is_wanted(self, fields: &Fields, name: &FieldName) -> bool {
         match self {
             Self::Set | Self::Add => true,
-            Self::AddIfAbsent => !name.is_in(fields),
-            Self::ReplaceIfPresent => name.is_in(fields),
+            Self::AddIfAbsent => !name.is_read_in(fields),
+            Self::ReplaceIfPresent => name.is_read_in(fields),
         }
     }
 
@@ -363,15 +365,21 @@ fn rename(fields: &mut Fields, old: &FieldName, new: &FieldName) -> Result<(), F
 fn remove(fields: &mut Fields, names: &Names) {
     match names {
         Names::Exact(name) => fields.remove_name(name),
-        Names::Prefix(prefix) => fields.remove_named(|have| {
-            let start = have.get(..prefix.len());
-            start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
-                && !is_kept(have)
-        }),
-        Names::Regex(regex) => {
-            fields.remove_named(|have| !is_kept(have) && regex.is_match(&have.to_ascii_lowercase()))
+        Names::Prefix(prefix) => {
+            fields.remove_named(|have| may_begin_with(have, prefix.as_bytes()) && !is_kept(have))
         }
+        Names::Regex(regex) => fields.remove_named(|have| !is_kept(have) && is_found(regex, have)),
     }
+}
+
+/// Whether the expression is found in a name, or in one that an origin may take it for.
+fn is_found(regex: &Regex, name: &[u8]) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let found = |stands_for: u8| {
+        let letter = |byte: &u8| if byte.is_ascii_alphanumeric() { *byte } else { stands_for };
+        regex.is_match(&lower.iter().map(letter).collect::<Vec<u8>>())
+    };
+    regex.is_match(&lower) || (!is_plain_name(name) && (found(b'-') || found(b'_')))
 }
 
 /// What says how a message is read, or where it goes, no pattern takes out.

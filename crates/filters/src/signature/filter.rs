@@ -197,6 +197,12 @@ impl Filter for HmacAuth {
                 if self.options.hiding == Hiding::Hidden {
                     strip(&mut context.request.fields, FIELD);
                 }
+                // What an origin takes for a signed header has to be signed.
+                let fields = &mut context.request.fields;
+                fields.remove_lookalikes(self.options.date_field.as_bytes());
+                for name in &self.options.signed {
+                    fields.remove_lookalikes(name.as_bytes());
+                }
                 accept(context, key.as_bytes(), self.options.user_field.as_deref())
             }
             Err((FULL, reason)) => Verdict::refuse(503, reason),

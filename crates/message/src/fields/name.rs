@@ -2,7 +2,7 @@
 
 use super::{Field, Fields};
 use crate::span::offset;
-use crate::{FieldId, Span};
+use crate::{FieldId, Span, may_be_read_as};
 
 /// A valid field name (RFC 9110, 5.1), looked at once: finding its lines costs a few instructions for each
 /// line of a head.
@@ -63,6 +63,28 @@ impl FieldName {
     #[inline(never)]
     fn is(&self, name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(self.text())
+    }
+
+    /// Whether an origin may take this line for one of the name; see [`may_be_read_as`]. No line from a client has a
+    /// name that only looks like one that means something to the gateway: [`Fields::screen`].
+    #[inline(always)]
+    pub(crate) fn is_read_from(&self, bytes: &[u8], line: &Field) -> bool {
+        line.id == self.id
+            && (self.id != FieldId::Other
+                || (line.name.len() == self.length && self.looks_like(line.name.of(bytes))))
+    }
+
+    /// Kept apart for the same reason as [`FieldName::is`].
+    #[inline(never)]
+    fn looks_like(&self, name: &[u8]) -> bool {
+        may_be_read_as(name, self.text())
+    }
+
+    /// Whether there is a line that an origin may take for one of this name.
+    #[must_use]
+    #[inline]
+    pub fn is_read_in(&self, fields: &Fields) -> bool {
+        fields.lines().iter().any(|line| self.is_read_from(fields.bytes(), line))
     }
 
     /// The values of all lines of this name, in order.
@@ -147,8 +169,10 @@ mod tests {
             assert_eq!(name.any(&fields, |value| value == b"2"), values.len() == 2);
         }
         let one = FieldName::new(b"x-one");
+        fields.push(b"X_One", b"4").unwrap();
+        assert_eq!(one.values(&fields).count(), 2, "what is read has the name itself");
         fields.remove_name(&one);
-        assert!(!one.is_in(&fields) && fields.iter().count() == 3);
+        assert!(!one.is_in(&fields) && !one.is_read_in(&fields) && fields.iter().count() == 3);
         let host = FieldName::new(b"host");
         fields.remove_name(&host);
         assert!(!host.is_in(&fields) && fields.iter().count() == 2);

@@ -35,6 +35,18 @@ impl Meters {
                 page.sample(metric::LISTENER_REJECTED.name, &labels, count);
             }
         }
+        page.family(&metric::LISTENER_DROPPED_HEADERS);
+        for (name, meter) in listeners.iter() {
+            let reasons = [
+                ("ambiguous", meter.sum(|meter| meter.dropped_ambiguous.value())),
+                ("lookalike", meter.sum(|meter| meter.dropped_lookalikes.value())),
+                ("trailer", meter.sum(|meter| meter.dropped_trailers.value())),
+            ];
+            for (reason, count) in reasons.into_iter().filter(|(_, count)| *count > 0) {
+                let labels = [("listener", name.as_str()), ("reason", reason)];
+                page.sample(metric::LISTENER_DROPPED_HEADERS.name, &labels, count);
+            }
+        }
         counter(page, &metric::LISTENER_REQUESTS, |meter| meter.requests.value());
         page.family(&metric::LISTENER_HANDSHAKES);
         for (name, meter) in listeners.iter() {

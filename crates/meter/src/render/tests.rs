@@ -189,6 +189,7 @@ fn busy_meters() -> Arc<Meters> {
             meters.listener(name).worker(worker).handshakes.on_failure(1);
             meters.listener(name).worker(worker).http2.on_error(14);
             meters.listener(name).worker(worker).script_failures.increment();
+            meters.listener(name).worker(worker).dropped_ambiguous.increment();
         }
         meters.faults().worker(worker).on_fault(Fault::downstream(FaultKind::NoRoute));
     }
@@ -264,6 +265,7 @@ fn the_page_is_well_formed_and_adds_workers_up() {
         ("sluice_server_check_failures_total", &[("server", "127.0.0.1:9001")], 0.0),
         ("sluice_listener_connections", &[("listener", "main")], 4.0),
         ("sluice_listener_rejected_total", &[("limit", "client")], 4.0),
+        ("sluice_listener_dropped_headers_total", &[("reason", "ambiguous")], 4.0),
         ("sluice_listener_script_failures_total", &[("listener", "main")], 4.0),
         ("sluice_faults_total", &[("side", "downstream"), ("reason", "no_route")], 4.0),
         ("sluice_faults_total", &[("side", "internal"), ("reason", "broken")], 0.0),

@@ -48,6 +48,8 @@ fn defaults_are_filled_in() {
                 body: seconds(30),
                 write: seconds(30),
             },
+            ambiguous_headers: AmbiguousHeaders::Drop,
+            trace_method: TraceMethod::Refuse,
             http2: Some(Http2 {
                 streams: 128,
                 window: 262_144,

@@ -37,6 +37,24 @@ pub(crate) fn has_port(authority: &[u8]) -> bool {
     }
 }
 
+/// Whether two authorities are one: letters compare without case, and the port of the scheme may be left out
+/// (RFC 3986, 6.2.2.1 and 6.2.3).
+#[cold]
+pub(crate) fn is_same_authority(one: &[u8], other: &[u8], default_port: &[u8]) -> bool {
+    let plain = |authority: &'_ [u8]| -> usize {
+        let Some(colon) = authority.iter().rposition(|byte| !byte.is_ascii_digit()) else {
+            return authority.len();
+        };
+        let digits = authority.get(colon + 1..).unwrap_or_default();
+        let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
+        let port = digits.get(zeros..).unwrap_or_default();
+        let usual = digits.is_empty() || port == default_port;
+        if authority.get(colon) == Some(&b':') && usual { colon } else { authority.len() }
+    };
+    let (one, other) = (one.get(..plain(one)), other.get(..plain(other)));
+    one.zip(other).is_some_and(|(one, other)| one.eq_ignore_ascii_case(other))
+}
+
 /// Digits of a number that fits 16 bits; none at all is allowed (RFC 3986, 3.2.3).
 #[inline]
 fn is_port(digits: &[u8]) -> bool {
@@ -151,6 +169,28 @@ mod tests {
                 let rest = &text.as_bytes()[around.len()..];
                 assert_eq!(is_authority(rest, authority.len()), valid, "{text:?}");
             }
+        }
+    }
+
+    #[test]
+    fn authorities_are_compared_in_their_normal_form() {
+        for (one, other, same) in [
+            ("a.example", "A.Example", true),
+            ("a.example:443", "a.example", true),
+            ("a.example:", "a.example:0443", true),
+            ("a.example:80", "a.example", false),
+            ("a.example:8443", "a.example:8443", true),
+            ("a.example:8443", "a.example", false),
+            ("[::1]:443", "[::1]", true),
+            ("[::443]", "[::]", false),
+            ("a.example.", "a.example", false),
+            ("443", "", false),
+            ("1.2.3.4", "1.2.3.4:443", true),
+            ("1.2.3.443", "1.2.3.", false),
+        ] {
+            let (one, other) = (one.as_bytes(), other.as_bytes());
+            assert_eq!(is_same_authority(one, other, b"443"), same, "{}", one.escape_ascii());
+            assert_eq!(is_same_authority(other, one, b"443"), same, "{}", one.escape_ascii());
         }
     }
 

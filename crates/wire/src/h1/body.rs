@@ -171,6 +171,11 @@ impl BodyDecoder {
         self.trailers.as_ref().filter(|_| self.is_done()).map(|trailers| &trailers.fields)
     }
 
+    /// The trailers, to be changed before they are sent on.
+    pub fn trailers_mut(&mut self) -> Option<&mut Fields> {
+        self.trailers.as_mut().map(|trailers| &mut trailers.fields)
+    }
+
     /// The peer has closed its side: the end of content that lasts until then.
     ///
     /// # Errors

@@ -144,9 +144,11 @@ fn read_request(bytes: &[u8], limits: &Limits, head: &mut RequestHead) -> Result
     let mut host = Span::default();
     let mut expected = Expectation::None;
     let mut framing = Framing::default();
-    let lines = head.fields.lines_mut();
+    let (lines, ambiguous) = head.fields.lines_mut();
     lines.clear();
-    let end = read_lines(bytes, line_end, limits.fields, lines, |id, rest, length| match id {
+    *ambiguous = false;
+    let table = (lines, ambiguous);
+    let end = read_lines(bytes, line_end, limits.fields, table, |id, rest, length| match id {
         FieldId::Other => Ok(()),
         FieldId::Host => {
             // RFC 9112, 3.2: more than one, or no valid host: 400. A host is never empty, so an

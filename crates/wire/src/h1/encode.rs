@@ -2,7 +2,7 @@
 
 use sluice_message::{
     BodyLength, Expectation, Field, FieldId, Fields, Lines as Known, Method, Persistence,
-    RequestHead, ResponseHead, Span, Version,
+    RequestHead, ResponseHead, Span, Version, may_be_read_as,
 };
 
 use super::number::{write_decimal, write_hex};
@@ -306,14 +306,13 @@ pub(crate) fn nominated_lines(fields: &Fields) -> usize {
         .count()
 }
 
-/// RFC 9110, 7.6.1: nominated lines are for this hop. `Host` is not to be nominated (it is meant for
+/// RFC 9110, 7.6.1: nominated lines are for this hop, and so are those that the next one may take for them. `Host` is not to be nominated (it is meant for
 /// all recipients); a request that lost it would mean something else upstream.
 #[cold]
 #[inline(never)]
 pub(crate) fn is_nominated(fields: &Fields, line: &Field) -> bool {
     let name = fields.slice(line.name);
-    line.id != FieldId::Host
-        && connection_options(fields).any(|token| token.eq_ignore_ascii_case(name))
+    line.id != FieldId::Host && connection_options(fields).any(|token| may_be_read_as(name, token))
 }
 
 fn connection_options(fields: &Fields) -> impl Iterator<Item = &[u8]> {

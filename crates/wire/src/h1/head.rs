@@ -47,14 +47,18 @@ pub(crate) const fn span(start: usize, end: usize) -> Span {
     Span::new(start as u32, end as u32)
 }
 
+/// A table of lines to fill, and whether a name among them may be taken for another one: see
+/// [`sluice_message::may_be_read_as`].
+pub(super) type Table<'t> = (&'t mut Vec<Field>, &'t mut bool);
+
 /// Reads field lines from `at` on until the empty line, whose end is returned. Each line is added to
-/// `lines` and shown to `note` as its meaning, the input from its value on, and the value's length.
+/// `table` and shown to `note` as its meaning, the input from its value on, and the value's length.
 #[inline(always)]
 pub(super) fn read_lines(
     bytes: &[u8],
     mut at: usize,
     limit: usize,
-    lines: &mut Vec<Field>,
+    (lines, ambiguous): Table<'_>,
     mut note: impl FnMut(FieldId, &[u8], usize) -> Result<(), Stop>,
 ) -> Result<usize, Stop> {
     loop {
@@ -65,7 +69,7 @@ pub(super) fn read_lines(
         if lines.len() >= limit && rest.first().is_some_and(|&byte| is_token(byte)) {
             return Err(too_many(rest));
         }
-        at = read_line(rest, at, lines, &mut note)?;
+        at = read_line(rest, at, (lines, ambiguous), &mut note)?;
     }
 }
 
@@ -73,7 +77,7 @@ pub(super) fn read_lines(
 #[cold]
 #[inline(never)]
 fn too_many(rest: &[u8]) -> Stop {
-    match read_line(rest, 0, &mut Vec::new(), &mut |_, _, _| Ok(())) {
+    match read_line(rest, 0, (&mut Vec::new(), &mut false), &mut |_, _, _| Ok(())) {
         Ok(_) => FaultKind::TooManyFields.into(),
         Err(stop) => stop,
     }
@@ -85,7 +89,7 @@ fn too_many(rest: &[u8]) -> Stop {
 pub(super) fn read_line(
     rest: &[u8],
     at: usize,
-    lines: &mut Vec<Field>,
+    (lines, ambiguous): Table<'_>,
     note: &mut impl FnMut(FieldId, &[u8], usize) -> Result<(), Stop>,
 ) -> Result<usize, Stop> {
     read_block!(block, rest);
@@ -93,8 +97,8 @@ pub(super) fn read_line(
     let mut colon = first(lanes.equal(b':'));
     let mut id = name::known(Word::new(block), colon);
     // A known name is valid; any other has to be looked at.
-    if id == FieldId::Other && (first(!lanes.plain()) != colon || colon == 0) {
-        (colon, id) = rare_name(rest)?;
+    if id == FieldId::Other && (first(!lanes.unambiguous()) != colon || colon == 0) {
+        (colon, id) = rare_name(rest, ambiguous)?;
     }
     let blank = match rest.get(colon + 1..) {
         Some([b' ', byte, ..]) if *byte > b' ' => 1,
@@ -144,20 +148,23 @@ pub(super) fn behind_tab(value: &[u8], length: usize) -> Result<usize, Stop> {
     }
 }
 
-/// A name of more than sixteen bytes, with rare characters, cut off, or none at all.
+/// A name of more than sixteen bytes, with rare characters, cut off, or none at all. Rare characters are those that
+/// origins may take for others, which is noted in `ambiguous`.
 #[inline(never)]
-fn rare_name(rest: &[u8]) -> Result<(usize, FieldId), Stop> {
+fn rare_name(rest: &[u8], ambiguous: &mut bool) -> Result<(usize, FieldId), Stop> {
     let mut end = 0;
     loop {
         read_block!(block, rest.get(end..).unwrap_or_default());
-        let plain = first(!Lanes::new(block).plain());
+        let plain = first(!Lanes::new(block).unambiguous());
         end += plain;
         if plain < WIDTH {
             break;
         }
     }
     let left = rest.get(end..).unwrap_or_default();
-    end += left.iter().position(|&byte| !is_token(byte)).unwrap_or(left.len());
+    let rare = left.iter().position(|&byte| !is_token(byte)).unwrap_or(left.len());
+    *ambiguous |= rare > 0;
+    end += rare;
     if rest.get(end) != Some(&b':') || end == 0 {
         return Err(bad_name(rest.get(..end + 1), end == 0));
     }

@@ -48,11 +48,13 @@ fn read_response(
 ) -> Result<usize, Stop> {
     let line = status_line(bytes)?;
     let mut framing = Framing::default();
-    let lines = head.fields.lines_mut();
+    let (lines, ambiguous) = head.fields.lines_mut();
     lines.clear();
-    let end = read_lines(bytes, line.end, limits.fields, lines, |id, rest, length| {
-        framing.note(id, rest, length)
-    })?;
+    *ambiguous = false;
+    let end =
+        read_lines(bytes, line.end, limits.fields, (lines, ambiguous), |id, rest, length| {
+            framing.note(id, rest, length)
+        })?;
     let stated = framing.body(line.version)?;
     head.body = match (request, line.status) {
         // RFC 9112, 6.3, rules 1 and 2: these end with the empty line whatever they state.

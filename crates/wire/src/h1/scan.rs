@@ -152,7 +152,17 @@ mod lanes {
             bits(visible) ^ 0xffff
         }
 
-        /// Letters, digits, `-` and `.`: nearly all field names and hosts hold nothing else.
+        /// Letters, digits and `-`: nearly all field names hold nothing else, and no origin takes one of these names
+        /// for another.
+        #[inline(always)]
+        pub(in super::super) fn unambiguous(self) -> Mask {
+            let letter = within(bitor_m128i(self.0, all(0x20)), b'a', b'z');
+            let digit = within(self.0, b'0', b'9');
+            let hyphen = cmp_eq_mask_i8_m128i(self.0, all(b'-'));
+            bits(bitor_m128i(letter, bitor_m128i(digit, hyphen)))
+        }
+
+        /// Letters, digits, `-` and `.`: nearly all hosts hold nothing else.
         #[inline(always)]
         pub(in super::super) fn plain(self) -> Mask {
             // 0x20 maps nothing but letters onto letters.
@@ -211,6 +221,11 @@ mod portable {
         #[inline]
         pub(in super::super) fn invisible(self) -> Mask {
             self.select(|lane| !lane.is_ascii_graphic())
+        }
+
+        #[inline]
+        pub(in super::super) fn unambiguous(self) -> Mask {
+            self.select(|lane| lane.is_ascii_alphanumeric() || lane == b'-')
         }
 
         #[inline]
@@ -351,6 +366,7 @@ mod tests {
                 assert_eq!(fast.control(), plain.control(), "{byte}");
                 assert_eq!(fast.invisible(), plain.invisible(), "{byte}");
                 assert_eq!(fast.plain(), plain.plain(), "{byte}");
+                assert_eq!(fast.unambiguous(), plain.unambiguous(), "{byte}");
             }
         }
     }

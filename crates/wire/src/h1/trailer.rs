@@ -1,6 +1,6 @@
 //! The trailer section behind the last chunk (RFC 9112, 7.1.2; RFC 9110, 6.5).
 
-use sluice_message::{FaultKind, FieldId, Fields, Syntax};
+use sluice_message::{FaultKind, FieldId, Fields, Syntax, is_plain_name, may_be_read_as};
 
 use super::head::{Stop, read_line};
 
@@ -37,7 +37,8 @@ impl Trailers {
     fn end_line(&mut self) -> Result<(), FaultKind> {
         let mut lines = Vec::new();
         let line = self.fields.bytes().get(self.line..).unwrap_or_default();
-        match read_line(line, self.line, &mut lines, &mut |_, _, _| Ok(())) {
+        let mut ambiguous = false;
+        match read_line(line, self.line, (&mut lines, &mut ambiguous), &mut |_, _, _| Ok(())) {
             Ok(_) => {}
             Err(Stop::Fault(kind)) => return Err(kind),
             Err(Stop::Partial) => return Err(FaultKind::Malformed(Syntax::LineEnd)),
@@ -51,6 +52,7 @@ impl Trailers {
             }
             self.fields.push_line(field);
         }
+        *self.fields.lines_mut().1 |= ambiguous;
         self.line = self.fields.bytes().len();
         Ok(())
     }
@@ -81,10 +83,13 @@ const FORBIDDEN: &[&[u8]] = &[
     b"x-real-ip",
 ];
 
-/// Whether a field may stand in a trailer section.
+/// Whether a field may stand in a trailer section. What origins may take for one that may not is none either.
 pub(crate) fn may_trail(id: FieldId, name: &[u8]) -> bool {
     match id {
-        FieldId::Other => !FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known)),
+        FieldId::Other => {
+            !FORBIDDEN.iter().any(|known| may_be_read_as(name, known))
+                && (is_plain_name(name) || !FieldId::may_be_read(name))
+        }
         // Harmless where a recipient reads them as they are meant.
         FieldId::Server | FieldId::UserAgent | FieldId::Referer => true,
         _ => false,

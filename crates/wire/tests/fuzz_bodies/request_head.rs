@@ -72,6 +72,11 @@ fn goes_round(head: &RequestHead) {
             continue;
         }
         let pair = (again.fields.slice(line.name), again.fields.slice(line.value));
+        // A request of HTTP/1.0 may do without `Host`: the authority of its target is sent there (RFC 9112, 3.2).
+        if line.id == FieldId::Host && head.fields.value(FieldId::Host).is_none() {
+            assert_eq!(pair.1, head.authority());
+            continue;
+        }
         assert!(left.any(|have| have == pair), "{} was never sent", pair.0.escape_ascii());
     }
     let mut second = Vec::new();

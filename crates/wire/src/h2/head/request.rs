@@ -8,7 +8,7 @@ use sluice_message::{
 use super::sheet::{Sheet, connection_specific};
 use super::{End, Refusal};
 use crate::h1::Limits;
-use crate::h1::authority::{has_port, is_authority};
+use crate::h1::authority::{has_port, is_authority, is_same_authority};
 use crate::h1::head::{Stop, expectation, span};
 use crate::h1::scan::is_token;
 use crate::h1::target::{Made, extent, judge};
@@ -61,6 +61,7 @@ impl Parser {
             parts: Parts::default(),
             made: Made::Nothing,
             host: Span::default(),
+            default_port: b"443",
         };
         let mut refusal = Ok(());
         decoder.decode(block, |line| {
@@ -112,6 +113,8 @@ struct Request<'a> {
     made: Made,
     /// Value of the `host` line.
     host: Span,
+    /// Of the scheme.
+    default_port: &'static [u8],
 }
 
 const METHOD: u8 = 1;
@@ -172,6 +175,9 @@ impl Request<'_> {
                 if !matches!(value, b"https" | b"http") && !is_http(value) {
                     return Err(Syntax::Target.into());
                 }
+                if value.len() == 4 {
+                    self.default_port = b"80";
+                }
                 value = b"";
                 SCHEME
             }
@@ -179,6 +185,7 @@ impl Request<'_> {
                 self.parts.protocol = here;
                 PROTOCOL
             }
+            Class::Ambiguous => return self.take_ambiguous(line),
             _ => return Err(Syntax::FieldName.into()),
         };
         if self.seen & (bit | STARTED) != 0 {
@@ -189,6 +196,17 @@ impl Request<'_> {
             self.reader.pseudo.extend_from_slice(value);
         }
         Ok(())
+    }
+
+    /// Takes an ordinary field whose name origins may take for another one.
+    #[cold]
+    #[inline(never)]
+    fn take_ambiguous(&mut self, line: &Line<'_>) -> Result<(), Refusal> {
+        if self.seen & STARTED == 0 {
+            self.start()?;
+        }
+        *self.sheet.ambiguous = true;
+        self.sheet.push(line)
     }
 
     /// Cookies are joined to one line, which HTTP/1.1 asks for (RFC 9113, 8.2.3).
@@ -211,10 +229,11 @@ impl Request<'_> {
         self.sheet.push(line)
     }
 
-    /// RFC 9113, 8.3.1: `Host` says what `:authority` says, or stands alone.
+    /// RFC 9113, 8.3.1: `Host` says what `:authority` says, both in their normal form, or stands alone.
     fn take_host(&mut self, line: &Line<'_>) -> Result<(), Refusal> {
         if !self.host.is_empty() {
-            let same = self.host.of(self.sheet.bytes).eq_ignore_ascii_case(line.value());
+            let host = self.host.of(self.sheet.bytes);
+            let same = is_same_authority(host, line.value(), self.default_port);
             return if same && self.seen & AUTHORITY != 0 {
                 Ok(())
             } else {

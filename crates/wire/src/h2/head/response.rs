@@ -55,6 +55,7 @@ fn take(sheet: &mut Sheet<'_>, status: &mut u16, line: &Line<'_>) -> Result<(), 
             return Ok(());
         }
         (Class::Field, FieldId::Other) => {}
+        (Class::Ambiguous, _) => *sheet.ambiguous = true,
         (Class::Field, FieldId::ContentLength) => sheet.note_length(line.value())?,
         (Class::Field, _) => connection_specific(line)?,
         _ => return Err(Syntax::FieldName.into()),

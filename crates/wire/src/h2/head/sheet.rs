@@ -12,6 +12,8 @@ use crate::h2::hpack::{Class, Line};
 pub(super) struct Sheet<'a> {
     pub(super) bytes: &'a mut Vec<u8>,
     pub(super) lines: &'a mut Vec<Field>,
+    /// Whether a name among them may be taken for another one.
+    pub(super) ambiguous: &'a mut bool,
     limits: Limits,
     /// As `SETTINGS_MAX_HEADER_LIST_SIZE` counts (RFC 9113, 6.5.2).
     size: usize,
@@ -20,13 +22,14 @@ pub(super) struct Sheet<'a> {
 
 impl<'a> Sheet<'a> {
     pub(super) fn new(
-        (bytes, lines): (&'a mut Vec<u8>, &'a mut Vec<Field>),
+        (bytes, lines, ambiguous): (&'a mut Vec<u8>, &'a mut Vec<Field>, &'a mut bool),
         limits: &Limits,
     ) -> Self {
         bytes.clear();
         lines.clear();
+        *ambiguous = false;
         let limits = Limits { head: limits.head.min(HEAD_CEILING), ..*limits };
-        Self { bytes, lines, limits, size: 0, length: None }
+        Self { bytes, lines, ambiguous, limits, size: 0, length: None }
     }
 
     /// Counts a line, before anything of it is copied: a block of few bytes may stand for a great many.

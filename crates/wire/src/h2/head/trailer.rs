@@ -34,8 +34,10 @@ pub(in crate::h2) fn read_trailers(
 fn take(sheet: &mut Sheet<'_>, line: &Line<'_>) -> Result<(), Refusal> {
     sheet.admit(line)?;
     // Pseudo-header fields are no trailers (RFC 9113, 8.3).
-    if line.mark().class != Class::Field {
-        return Err(Syntax::Trailer.into());
+    match line.mark().class {
+        Class::Field => {}
+        Class::Ambiguous => *sheet.ambiguous = true,
+        _ => return Err(Syntax::Trailer.into()),
     }
     connection_specific(line)?;
     if !may_trail(line.mark().id, line.name()) {

@@ -1,6 +1,6 @@
 //! One field of a header block, in the form of a line of HTTP/1.1 and judged once.
 
-use sluice_message::FieldId;
+use sluice_message::{FieldId, is_plain_name};
 
 use crate::h1::scan::{control_but_tab_at, is_lower_token, is_space};
 
@@ -9,6 +9,8 @@ use crate::h1::scan::{control_but_tab_at, is_lower_token, is_space};
 pub enum Class {
     /// An ordinary field with valid name and value.
     Field,
+    /// The same with a name that origins may take for another one: see [`sluice_message::may_be_read_as`].
+    Ambiguous,
     /// `:method`
     Method,
     /// `:scheme`
@@ -54,7 +56,8 @@ impl Mark {
             b":protocol" => Class::Protocol,
             // RFC 9113, 8.2: upper case is malformed.
             [_, ..] if name.iter().all(|&byte| is_lower_token(byte)) => {
-                return Self { class: Class::Field, id: FieldId::of(name) };
+                let class = if is_plain_name(name) { Class::Field } else { Class::Ambiguous };
+                return Self { class, id: FieldId::of(name) };
             }
             _ => Class::BadName,
         };
@@ -152,10 +155,11 @@ mod tests {
 
     #[test]
     fn names_and_values_are_judged() {
-        let cases: [(&str, &str, Class); 22] = [
+        let cases: [(&str, &str, Class); 23] = [
             ("accept", "x", Class::Field),
             ("accept", "", Class::Field),
-            ("x-1_!#$%&'*+.^`|~", "\u{e4} \t b", Class::Field),
+            ("x-1_!#$%&'*+.^`|~", "\u{e4} \t b", Class::Ambiguous),
+            ("x-1", "\u{e4} \t b", Class::Field),
             (":method", "GET", Class::Method),
             (":path", "/", Class::Path),
             (":status", "200", Class::Status),
