@@ -1,6 +1,8 @@
 //! What a request says that matters to a cache, found in one pass over its fields.
 
-use sluice_message::{FieldId, Fields};
+use sluice_message::{FieldId, Fields, is_plain_name, may_be_read_as};
+
+use crate::steering::{Steering, may_steer};
 
 /// What a request has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,32 +28,12 @@ pub(crate) const COOKIE: Trait = Trait(32);
 pub(crate) const UPGRADE: Trait = Trait(64);
 /// A field that frameworks let override what the request asks for, and that is not part of the key.
 pub(crate) const STEERING: Trait = Trait(128);
-/// What proxies say of the client's request.
+/// What proxies say of how the client's request came.
 pub(crate) const FORWARDED: Trait = Trait(256);
 /// `If-Range`.
 pub(crate) const IF_RANGE: Trait = Trait(512);
-
-/// Fields that make an origin answer as if something else was asked for: what they lead to would be given to those
-/// who ask without them. `X-Forwarded-Host` and its kin of clients nobody trusts never reach an origin.
-const STEERS: &[&[u8]] = &[
-    b"x-forwarded-path",
-    b"x-forwarded-port",
-    b"x-forwarded-prefix",
-    b"x-forwarded-scheme",
-    b"x-forwarded-server",
-    b"x-forwarded-ssl",
-    b"x-forwarded-uri",
-    b"x-host",
-    b"x-http-host-override",
-    b"x-http-method",
-    b"x-http-method-override",
-    b"x-method-override",
-    b"x-original-host",
-    b"x-original-uri",
-    b"x-original-url",
-    b"x-rewrite-url",
-    b"x-wap-profile",
-];
+/// What proxies say, in headers that the gateway passes on from anybody.
+pub(crate) const UNVERIFIED: Trait = Trait(1024);
 
 impl Asked {
     /// What these fields say; `keyed` are parts of the key and steer nothing that is not told apart.
@@ -68,6 +50,9 @@ impl Asked {
                 }
                 _ => 0,
             };
+        }
+        if fields.is_ambiguous() {
+            asked |= ambiguous(fields, keyed);
         }
         Self(asked)
     }
@@ -94,7 +79,7 @@ impl Asked {
 /// What a field says that the gateway itself has no use for.
 #[inline]
 fn other(name: &[u8], keyed: &[Box<[u8]>]) -> u16 {
-    let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+    let is = |known: &[u8]| may_be_read_as(name, known);
     match name.len() {
         5 if is(b"range") => RANGE.0,
         6 if is(b"pragma") => CONTROL.0,
@@ -105,16 +90,33 @@ fn other(name: &[u8], keyed: &[Box<[u8]>]) -> u16 {
         13 if is(b"authorization") => AUTHORIZATION.0,
         17 if is(b"if-modified-since") => NOVELTY.0,
         19 if is(b"if-unmodified-since") => PRECONDITION.0,
-        _ if matches!(name.first(), Some(b'x' | b'X')) => steering(name, keyed),
+        _ if may_steer(name) => steering(name, keyed),
         _ => 0,
     }
 }
 
 #[cold]
 fn steering(name: &[u8], keyed: &[Box<[u8]>]) -> u16 {
-    let steers = STEERS.iter().any(|known| name.eq_ignore_ascii_case(known));
     let told_apart = keyed.iter().any(|known| name.eq_ignore_ascii_case(known));
-    if steers && !told_apart { STEERING.0 } else { 0 }
+    match Steering::of(name) {
+        Steering::No => 0,
+        _ if told_apart => 0,
+        Steering::Request => STEERING.0,
+        Steering::Origin => FORWARDED.0 | UNVERIFIED.0,
+        Steering::Client => UNVERIFIED.0,
+    }
+}
+
+/// What headers say whose names origins may take for other ones: whether for one that steers or is part of the key.
+#[cold]
+fn ambiguous(fields: &Fields, keyed: &[Box<[u8]>]) -> u16 {
+    let steers = |name: &[u8]| {
+        let exact = keyed.iter().any(|known| name.eq_ignore_ascii_case(known));
+        let known = Steering::of(name) != Steering::No;
+        !exact && (known || keyed.iter().any(|known| may_be_read_as(name, known)))
+    };
+    let mut names = fields.iter().map(|(name, _)| name).filter(|name| !is_plain_name(name));
+    if names.any(steers) { STEERING.0 } else { 0 }
 }
 
 #[cfg(test)]
@@ -138,6 +140,9 @@ mod tests {
             ("X-Original-URL", STEERING),
             ("x-http-method-override", STEERING),
             ("X-Forwarded-Host", FORWARDED),
+            ("X-Forwarded-Port", Trait(FORWARDED.0 | UNVERIFIED.0)),
+            ("CF-Connecting-IP", UNVERIFIED),
+            ("If_Match", PRECONDITION),
             ("Accept", Trait(0)),
             ("X-Request-Id", Trait(0)),
         ];
@@ -152,5 +157,14 @@ mod tests {
         let keyed = Asked::of(&fields, &[(*b"x-host").into()]);
         assert!(!keyed.has(STEERING), "part of the key");
         assert!(Asked::of(&fields, &[]).has(STEERING));
+        for (name, steers) in
+            [("x_host", true), ("device_id", false), ("a_b", true), ("c_d", false)]
+        {
+            let mut fields = Fields::new();
+            fields.push(name.as_bytes(), b"a").unwrap();
+            *fields.lines_mut().1 = true;
+            let keyed = [(*b"a-b").into(), (*b"c_d").into()];
+            assert_eq!(Asked::of(&fields, &keyed).has(STEERING), steers, "{name}");
+        }
     }
 }

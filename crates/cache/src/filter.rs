@@ -22,12 +22,12 @@ use sluice_meter::FilterMeter;
 use sluice_net::LogWriter;
 
 use crate::answer::{Question, answer};
-use crate::asked::{Asked, CONTROL, COOKIE, FORWARDED};
+use crate::asked::{Asked, CONTROL, COOKIE, FORWARDED, UNVERIFIED};
 use crate::desk::{Desk, Desks, Wanted};
 use crate::disk::{Claim, Disk, Tier};
 use crate::entry::{Entry, Identity};
 use crate::job::{Job, Tee};
-use crate::key::{KeyPlan, write_values};
+use crate::key::{KeyPlan, write_forwarded};
 use crate::policy::{Cookies, Rules};
 use crate::store::Store;
 use crate::told::{Forward, Told};
@@ -306,6 +306,7 @@ impl Inner {
         request.has_content()
             || !request.protocol().is_empty()
             || asked.passes_by()
+            || (asked.has(UNVERIFIED) && !context.gateway.is_peer_trusted())
             || (asked.has(COOKIE) && self.settings.rules.cookies == Cookies::Bypass)
             || self.settings.bypass.as_ref().is_some_and(|when| when.holds(&context.view()))
     }
@@ -326,12 +327,7 @@ impl Inner {
         self.settings.key.write_extra(&request.fields, key);
         // What others say of the client's request never reaches an origin; what these say does.
         if asked.has(FORWARDED) && context.gateway.is_peer_trusted() {
-            for name in [&b"forwarded"[..], b"x-forwarded-host", b"x-forwarded-proto"] {
-                // RFC 7239, 4: who the client is does not matter, and is in the other fields.
-                if name != b"forwarded" {
-                    write_values(request.fields.values_of(name), key);
-                }
-            }
+            write_forwarded(&request.fields, key);
         }
     }
 

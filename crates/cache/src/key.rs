@@ -1,6 +1,9 @@
 //! What tells stored answers apart before `Vary` does: the key, as text that people can read and purge by.
 
-use sluice_message::Fields;
+use sluice_message::pair::split_unquoted;
+use sluice_message::{FieldId, Fields};
+
+use crate::steering::{Steering, may_steer};
 
 /// What a key is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,6 +159,45 @@ pub(crate) fn write_values<'v>(values: impl Iterator<Item = &'v [u8]>, key: &mut
     key.push(0);
 }
 
+/// Appends what trusted proxies say of how a request came, each with its name. Who the client is does not matter: of
+/// `Forwarded` (RFC 7239, 4) the other parameters count.
+pub(crate) fn write_forwarded(fields: &Fields, key: &mut Vec<u8>) {
+    for line in fields.lines() {
+        let (name, value) = (fields.slice(line.name), fields.slice(line.value));
+        match line.id {
+            FieldId::Forwarded => write_parameters(value, key),
+            FieldId::XForwardedHost | FieldId::XForwardedProto => write_line(name, value, key),
+            FieldId::Other if may_steer(name) && Steering::of(name) == Steering::Origin => {
+                write_line(name, value, key);
+            }
+            _ => {}
+        }
+    }
+    key.push(0);
+}
+
+fn write_line(name: &[u8], value: &[u8], key: &mut Vec<u8>) {
+    key.push(b'\n');
+    key.extend(name.iter().map(u8::to_ascii_lowercase));
+    key.push(b':');
+    key.extend_from_slice(value);
+}
+
+fn write_parameters(forwarded: &[u8], key: &mut Vec<u8>) {
+    let elements = split_unquoted(forwarded, b',');
+    for pair in elements.flat_map(|element| split_unquoted(element, b';')) {
+        let pair = pair.trim_ascii();
+        let about_ends = |name: &[u8]| {
+            pair.split_at_checked(name.len()).is_some_and(|(start, rest)| {
+                start.eq_ignore_ascii_case(name) && rest.trim_ascii_start().starts_with(b"=")
+            })
+        };
+        if !pair.is_empty() && !about_ends(b"for") && !about_ends(b"by") {
+            write_line(b"forwarded", pair, key);
+        }
+    }
+}
+
 fn name_of<'p>(pair: &&'p [u8]) -> &'p [u8] {
     let end = pair.iter().position(|&byte| byte == b'=').unwrap_or(pair.len());
     pair.get(..end).unwrap_or_default()
@@ -219,6 +261,30 @@ mod tests {
         for (plan, scheme, authority, target, expected) in table {
             assert_eq!(url(plan, scheme, authority, target), expected, "{plan:?}");
         }
+    }
+
+    #[test]
+    fn what_proxies_say_is_kept_apart() {
+        let key = |lines: &[(&str, &str)]| {
+            let mut key = Vec::new();
+            write_forwarded(&crate::lines::fields(lines), &mut key);
+            key
+        };
+        let same = key(&[("forwarded", "for=1.1.1.1;host=a;proto=https")]);
+        assert_eq!(same, key(&[("Forwarded", "host=a;FOR=\"[::1]:5\"; proto=https;by=2.2.2.2")]));
+        for other in [
+            &[("forwarded", "for=1.1.1.1;host=b;proto=https")][..],
+            &[("forwarded", "for=1.1.1.1;host=a, for=2.2.2.2;proto=https;host=b")],
+            &[("forwarded", "host=a;proto=https"), ("x-forwarded-port", "81")],
+            &[("x-forwarded-host", "a"), ("x-forwarded-proto", "https")],
+            &[],
+        ] {
+            assert_ne!(key(other), same, "{other:?}");
+        }
+        let ignored =
+            key(&[("x-forwarded-for", "1.1.1.1"), ("x-real-ip", "1.1.1.1"), ("accept", "a")]);
+        assert_eq!(ignored, key(&[]));
+        assert_ne!(key(&[("cf-visitor", "a")]), key(&[("x-scheme", "a")]));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod key;
 #[cfg(test)]
 mod lines;
 mod policy;
+mod steering;
 mod store;
 mod target;
 mod told;

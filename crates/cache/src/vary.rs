@@ -1,6 +1,6 @@
 //! Answers that are only for requests that say the same (RFC 9111, 4.1).
 
-use sluice_message::Fields;
+use sluice_message::{Fields, may_be_read_as};
 
 use crate::key::write_values;
 use crate::policy::items;
@@ -24,7 +24,10 @@ pub(crate) fn selecting(answer: &Fields, request: &Fields) -> Vec<Selecting> {
                 continue;
             }
             let mut values = Vec::new();
-            write_values(request.values_of(&name), &mut values);
+            // Nothing is for a request of which nobody knows what its origin has read in it.
+            if !is_doubtful(request, &name) {
+                write_values(request.values_of(&name), &mut values);
+            }
             all.push(Selecting { name, values: values.into() });
         }
     }
@@ -35,6 +38,9 @@ pub(crate) fn selecting(answer: &Fields, request: &Fields) -> Vec<Selecting> {
 impl Selecting {
     /// Whether this request says the same.
     pub(crate) fn matches(&self, request: &Fields) -> bool {
+        if self.values.is_empty() || is_doubtful(request, &self.name) {
+            return false;
+        }
         let mut rest = &*self.values;
         let mut same = true;
         for value in request.values_of(&self.name) {
@@ -71,6 +77,18 @@ impl Selecting {
     pub(crate) fn size(&self) -> usize {
         size_of::<Self>() + self.name.len() + self.values.len()
     }
+}
+
+/// Whether a request has a header that is not of this name and that origins may take for one.
+#[inline]
+fn is_doubtful(request: &Fields, name: &[u8]) -> bool {
+    request.is_ambiguous() && has_lookalike(request, name)
+}
+
+#[cold]
+fn has_lookalike(request: &Fields, name: &[u8]) -> bool {
+    let is_one = |have: &[u8]| may_be_read_as(have, name) && !have.eq_ignore_ascii_case(name);
+    request.iter().any(|(have, _)| is_one(have))
 }
 
 /// The members of `Accept-Encoding` in a form of their own.
@@ -124,6 +142,15 @@ mod tests {
         ];
         for lines in bad {
             assert!(!all.iter().all(|one| one.matches(&fields(lines))), "{lines:?}");
+        }
+        for name in ["Accept_Language", "accept.encoding"] {
+            let mut doubtful =
+                fields(&[(ae, "gzip, br;q=0.5"), (al, "de"), (al, "en"), (name, "x")]);
+            *doubtful.lines_mut().1 = true;
+            assert!(!all.iter().all(|one| one.matches(&doubtful)), "{name}");
+            let kept = selecting(&fields(&[("Vary", vary)]), &doubtful);
+            assert!(!kept.iter().all(|one| one.matches(&doubtful)), "{name}");
+            assert!(!kept.iter().all(|one| one.matches(&fields(&[]))), "{name}");
         }
         // Absent is not empty.
         let absent = selecting(&fields(&[("Vary", "x-a")]), &fields(&[]));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use sluice_filter::{Local, Reply, RequestContext, Resume, Verdict};
-use sluice_message::{Method, RequestHead, SpaceExhausted};
+use sluice_message::{Method, RequestHead, SpaceExhausted, may_be_read_as};
 
 use super::{
     COALESCED, FAILED_TOGETHER, HIT, Inner, ONLY_IF_CACHED, Obedience, STALE, STALE_ERROR, Seeking,
@@ -226,7 +226,7 @@ impl Inner {
         }
         // The client's conditions are judged when the answer is there.
         let conditions: [&[u8]; 2] = [b"if-none-match", b"if-modified-since"];
-        let is = |name: &[u8], known: &[u8]| name.eq_ignore_ascii_case(known);
+        let is = |name: &[u8], known: &[u8]| may_be_read_as(name, known);
         request.fields.remove_named(|name| {
             conditions.iter().any(|known| is(name, known)) || job.from_start && is(name, b"range")
         });

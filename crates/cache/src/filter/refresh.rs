@@ -41,7 +41,7 @@ impl Inner {
         let mut request = RequestHead::new();
         request.copy_from(context.request);
         for name in [&b"range"[..], b"if-range"] {
-            request.fields.remove_named(|known| known.eq_ignore_ascii_case(name));
+            request.fields.remove_read_as(name);
         }
         // What is asked for is what others get, whoever asked first.
         if self.prepare(&mut request, &job).is_err() || request.set_method(b"GET").is_err() {
