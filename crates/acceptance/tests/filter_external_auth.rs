@@ -50,10 +50,12 @@ fn the_example_of_the_page_does_what_it_says() {
     let words = [("127.0.0.1:9100", service.address()), ("127.0.0.1:9001", origin.address())];
     let gateway = Sluice::start(&page_example("external_auth.md", &words, ""));
     let good = ["-H", "Cookie: session=good", "-H", "x-user: root", "-H", "X-GROUPS: root"];
+    let mut cookies = 0;
     for ask in [ask, ask_http2] {
         let reply = ask(&gateway, "/a?b=c", &good);
         let text = reply.content.to_lowercase();
-        assert_eq!((reply.status, reply.value("set-cookie")), (200, "s=1"));
+        assert_eq!(reply.status, 200);
+        cookies += reply.values("set-cookie").iter().filter(|value| **value == "s=1").count();
         assert!(
             text.contains("x-user: ann") && text.contains("x-groups: a\nx-groups: b"),
             "{text}"
@@ -63,6 +65,7 @@ fn the_example_of_the_page_does_what_it_says() {
     // Each worker asks once.
     let asked = service.requests();
     assert!(asked.len() <= 2, "{asked:?}");
+    assert_eq!(cookies, asked.len(), "a cookie is for the client whose request was asked for");
     let head = &asked[0];
     assert_eq!((head.method.as_str(), head.target.as_str()), ("GET", "/verify"));
     let field = |name| head.fields.first(name).unwrap_or_default();
@@ -333,5 +336,80 @@ fn envoys_call_is_understood() {
     let reply = ask_both(&gateway, "/", &[], &["x-why"]);
     assert_eq!((reply.status, reply.value("x-why"), reply.content.as_str()), (429, "no", "no\n"));
     assert_eq!(ask_both(&gateway, "/", &["-H", "A: rubbish"], &[]).status, 503);
+    gateway.stop();
+}
+
+/// A service that says by the path what its response is like; `asked` counts.
+fn speaking(asked: &Arc<AtomicUsize>) -> Origin {
+    let count = Arc::clone(asked);
+    Origin::start(move |exchange: &mut Exchange| {
+        exchange.sink_body()?;
+        let number = count.fetch_add(1, Ordering::SeqCst) + 1;
+        let cookie = format!("Set-Cookie: for={number}");
+        let target = exchange.head().target.clone();
+        let (status, fields): (u16, &[&str]) = match target.as_str() {
+            "/private" => (200, &["Cache-Control: private, max-age=60"]),
+            "/stale" => (200, &["Expires: 0"]),
+            "/varies" => (200, &["Vary: X-Tenant"]),
+            "/denied" => (403, &["Cache-Control: no-store"]),
+            "/denied-cookie" => (403, &[&cookie]),
+            "/denied-page" => (401, &[]),
+            _ => (200, &[&cookie, "X-Shared: yes"]),
+        };
+        exchange.answer(status, fields, "said")
+    })
+}
+
+#[test]
+fn what_is_for_one_client_is_not_given_to_others() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let service = speaking(&asked);
+    let origin = Origin::start(behaviour::fixed(200, "ok"));
+    let gateway = Sluice::start(&format!(
+        "workers = 1\n{}",
+        config(&format!(
+            "[filter.login.external_auth]\nupstream = \"http://{}\"\nprotocol = \"prefix\"\n\
+             down = [\"set-cookie\", \"x-shared\"]\n\
+             sign_in = \"https://login.example/?back={{url_encode(request.header.x-back)}}\"\n\
+             cache = {{ key = \"{{request.header.k}}{{request.path}}\", ttl = \"1h\", \
+                        negative_ttl = \"1h\" }}\n\
+             [[route]]\nproxy = \"http://{}\"\nfilters = \"login\"\n",
+            service.address(),
+            origin.address()
+        ))
+    ));
+    let count = || asked.swap(0, Ordering::SeqCst);
+    let first = ask(&gateway, "/cookie", &["-H", "K: 1"]);
+    assert_eq!((first.value("set-cookie"), first.value("x-shared")), ("for=1", "yes"));
+    let second = ask(&gateway, "/cookie", &["-H", "K: 1"]);
+    assert_eq!((second.value("set-cookie"), second.value("x-shared")), ("", "yes"));
+    assert_eq!(count(), 1);
+    for path in ["/private", "/stale", "/denied", "/denied-cookie"] {
+        let replies = [(); 2].map(|()| ask(&gateway, path, &["-H", "K: 1"]));
+        assert_eq!(count(), 2, "{path}");
+        assert_eq!(replies[0].status, replies[1].status);
+        if path == "/denied-cookie" {
+            assert_eq!(replies[1].value("set-cookie"), "for=2");
+        }
+    }
+    // A decision that varies is for those who say the same.
+    for (tenant, expected) in [("a", 1), ("a", 0), ("b", 1), ("a", 1)] {
+        let tenant = format!("X-Tenant: {tenant}");
+        assert_eq!(ask(&gateway, "/varies", &["-H", "K: 1", "-H", &tenant]).status, 200);
+        assert_eq!(count(), expected, "{tenant}");
+    }
+    // Each is sent where it wanted to go, not where the first one did.
+    for back in ["/one", "/other"] {
+        let header = format!("X-Back: {back}");
+        let page = ["-H", "K: 1", "-H", "Accept: text/html", "-H", &header];
+        let reply = ask(&gateway, "/denied-page", &page);
+        let place = format!("https://login.example/?back={}", back.replace('/', "%2F"));
+        assert_eq!((reply.status, reply.value("location")), (302, place.as_str()));
+    }
+    assert_eq!(count(), 1, "and the refusal itself is remembered");
+    // The parts of a key are told apart: a token cannot hold a part of the path.
+    assert_eq!(ask(&gateway, "/x/y", &["-H", "K: t"]).status, 200);
+    assert_eq!(ask(&gateway, "/y", &["-H", "K: t/x"]).status, 200);
+    assert_eq!(count(), 2);
     gateway.stop();
 }

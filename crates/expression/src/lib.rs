@@ -49,7 +49,7 @@ pub use problem::ExpressionProblem;
 pub use scope::{Phase, Scope};
 pub use share::{Salt, share};
 pub use subject::{Subject, Word};
-pub use template::{Rendered, Template, TooLong};
+pub use template::{Rendered, Template, TooLong, push_framed};
 
 /// Bytes of text that a condition or a template may have.
 pub const MAX_TEXT: usize = 8 * 1024;

@@ -131,14 +131,54 @@ impl Template {
         subject: &S,
         read: impl FnOnce(Result<&[u8], TooLong>) -> R,
     ) -> R {
-        SCRATCH.with(|scratch| {
-            // Only what is made while another text is read finds it taken.
-            let mut own = Vec::new();
-            let mut shared = scratch.try_borrow_mut();
-            let text = shared.as_deref_mut().unwrap_or(&mut own);
-            text.clear();
+        with_scratch(|text| {
             let rendered = self.render(subject, text);
             read(rendered.map(|_| text.as_slice()))
+        })
+    }
+
+    /// Lends the key that it makes of this subject to `read`: two subjects have the same key if every value of
+    /// the template is the same for both, and no other way. A text alone does not say so: with `{a}{b}` a client
+    /// could move bytes from one value to the other and be taken for somebody else.
+    ///
+    /// The key of a template with a single value is that value. Where there are more, each is followed by its
+    /// length ([`push_framed`]).
+    #[inline]
+    pub fn lend_key<S: Subject + ?Sized, R>(
+        &self,
+        subject: &S,
+        read: impl FnOnce(Result<&[u8], TooLong>) -> R,
+    ) -> R {
+        let values = self.parts.iter().filter(|part| !matches!(part, Part::Literal(_)));
+        match values.take(2).count() {
+            2.. => self.lend_framed(subject, read),
+            _ => self.lend(subject, read),
+        }
+    }
+
+    fn lend_framed<S: Subject + ?Sized, R>(
+        &self,
+        subject: &S,
+        read: impl FnOnce(Result<&[u8], TooLong>) -> R,
+    ) -> R {
+        with_scratch(|key| {
+            let mut result = Ok(());
+            for part in &self.parts {
+                match part {
+                    // The same for all subjects: it tells none apart.
+                    Part::Literal(_) => {}
+                    Part::Truth(truth) => push_framed(key, &[u8::from(truth.holds(subject))]),
+                    Part::Text(text) => text.lend(subject, |value| {
+                        let value = value.unwrap_or_default();
+                        if key.len() + value.len() > MAX_RENDERED {
+                            result = Err(TooLong);
+                            return;
+                        }
+                        push_framed(key, value);
+                    }),
+                }
+            }
+            read(result.map(|()| key.as_slice()))
         })
     }
 
@@ -221,6 +261,25 @@ impl Template {
         clean_field_value(out, start);
         Ok(rendered)
     }
+}
+
+/// Appends a value and its length. Values that are appended one after the other can be told apart from the end,
+/// so that two lists of values are the same bytes only if they are the same values. Values are shorter than 4 GiB.
+pub fn push_framed(out: &mut Vec<u8>, value: &[u8]) {
+    out.extend_from_slice(value);
+    out.extend_from_slice(&u32::try_from(value.len()).unwrap_or(u32::MAX).to_be_bytes());
+}
+
+/// Lends memory of the thread, empty, to whoever writes a text.
+fn with_scratch<R>(write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    SCRATCH.with(|scratch| {
+        // Only what is made while another text is read finds it taken.
+        let mut own = Vec::new();
+        let mut shared = scratch.try_borrow_mut();
+        let text = shared.as_deref_mut().unwrap_or(&mut own);
+        text.clear();
+        write(text)
+    })
 }
 
 /// A value, unless it is too long.

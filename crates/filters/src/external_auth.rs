@@ -4,6 +4,8 @@ mod check;
 mod decisions;
 mod grpc;
 mod http;
+mod personal;
+mod sharing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,7 @@ use sluice_message::{BodyLength, Fields, may_be_read_as, may_begin_with};
 use sluice_meter::FilterMeter;
 
 use decisions::{Decisions, Found, Lead};
+use sharing::Selecting;
 
 /// How the service is asked.
 #[derive(Clone, Debug)]
@@ -142,8 +145,12 @@ struct Decision {
     remove: Vec<String>,
     /// Fields for the client.
     down: Fields,
+    /// Fields for the client whose request it was asked for, and for nobody else: cookies.
+    own: Fields,
     /// Who the client is.
     user: Option<Box<[u8]>>,
+    /// The requests that it is for, if not all with the same key.
+    selecting: Option<Selecting>,
 }
 
 /// An answer that several requests may get.
@@ -261,8 +268,9 @@ impl Filter for ExternalAuth {
         };
         let (worker, now) = (context.gateway.worker(), seconds(context));
         let known = decisions.known(worker);
-        let decision = cache.key.lend(&context.view(), |key| known.as_ref()?.get(key.ok()?, now));
-        if let Some(decision) = decision {
+        let decision =
+            cache.key.lend_key(&context.view(), |key| known.as_ref()?.get(key.ok()?, now));
+        if let Some(decision) = decision.filter(|decision| decision.is_for(inner, context)) {
             return inner.apply(context, decision, Origin::Known);
         }
         // Who asks takes the same lock.
@@ -283,9 +291,11 @@ impl Filter for ExternalAuth {
 }
 
 /// Whether a decision was asked for just now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    Asked,
+#[derive(Clone, Copy, Debug)]
+enum Origin<'d> {
+    /// For this request, whose client gets these fields beside those that others get.
+    Asked(&'d Fields),
+    /// Another request asked for it.
     Known,
 }
 
@@ -297,7 +307,10 @@ impl Inner {
         (cache, decisions): (&DecisionCache, &Arc<Decisions>),
     ) -> Verdict {
         let (worker, now) = (context.gateway.worker(), seconds(context));
-        let found = cache.key.lend(&context.view(), |key| decisions.find(worker, key.ok()?, now));
+        let is_for = |decision: &Decision| decision.is_for(self, context);
+        let found = cache
+            .key
+            .lend_key(&context.view(), |key| decisions.find(worker, (key.ok()?, now), is_for));
         match found {
             Some(Found::Known(decision)) => self.apply(context, &decision, Origin::Known),
             Some(Found::Asked(join)) => {
@@ -305,9 +318,11 @@ impl Inner {
                 Verdict::Wait(Box::pin(async move {
                     let outcome = join.outcome().await;
                     let resume: Resume = Box::new(move |context| match outcome {
-                        Some(decision) => inner.apply(context, &decision, Origin::Known),
+                        Some(decision) if decision.is_for(&inner, context) => {
+                            inner.apply(context, &decision, Origin::Known)
+                        }
                         // Each for itself: waiting in a row for somebody who fails would take for ever.
-                        None => inner.ask_with_content(None, context),
+                        _ => inner.ask_with_content(None, context),
                     });
                     resume
                 }))
@@ -386,10 +401,10 @@ impl Inner {
         let waited = context.gateway.now().saturating_sub(question.begun);
         let decided = match (&answer, &self.settings.protocol) {
             (Ok(answer), AuthProtocol::Grpc(_)) => grpc::decision(self, answer),
-            (Ok(answer), _) => http::decision(self, answer, context),
+            (Ok(answer), _) => http::decision(self, answer),
             (Err(_), _) => None,
         };
-        let Some(decision) = decided else {
+        let Some(mut decision) = decided else {
             if question.attempts < self.settings.attempts {
                 return self.ask(question, context);
             }
@@ -397,22 +412,19 @@ impl Inner {
             return self.fail(answer.as_ref(), context);
         };
         self.meter.observe_wait(worker, waited);
+        // Others never see it, not even in memory.
+        let own = std::mem::take(&mut decision.own);
+        let mut sharing = None;
+        if question.lead.is_some()
+            && let Ok(answer) = &answer
+        {
+            sharing = Some(self.share(&mut decision, answer, context));
+        }
         let decision = Arc::new(decision);
-        if let Some(lead) = question.lead {
-            let until = answer.ok().and_then(|answer| self.lifetime(&decision, &answer));
-            lead.decide(&decision, until.map(|seconds_more| seconds(context) + seconds_more));
+        if let Some((lead, sharing)) = question.lead.zip(sharing) {
+            lead.decide(&decision, sharing);
         }
-        self.apply(context, &decision, Origin::Asked)
-    }
-
-    /// How long a decision holds, in seconds; `None` = it is not to be remembered.
-    fn lifetime(&self, decision: &Decision, answer: &Fetched) -> Option<u64> {
-        let cache = self.settings.cache.as_ref()?;
-        if decision.denied.is_some() {
-            return Some(cache.negative_ttl.as_secs()).filter(|seconds| *seconds > 0);
-        }
-        let most = cache.ttl.as_secs();
-        http::max_age(&answer.fields).map_or(Some(most), |age| age.map(|age| age.min(most)))
+        self.apply(context, &decision, Origin::Asked(&own))
     }
 
     /// There is no decision.
@@ -443,13 +455,15 @@ impl Inner {
         &self,
         context: &mut RequestContext<'_>,
         decision: &Decision,
-        origin: Origin,
+        origin: Origin<'_>,
     ) -> Verdict {
         let worker = context.gateway.worker();
-        let known = origin == Origin::Known;
-        if let Some(reply) = &decision.denied {
+        let known = matches!(origin, Origin::Known);
+        if let Some(denial) = &decision.denied {
             self.meter.count(worker, if known { DENIED_KNOWN } else { DENIED });
-            return Verdict::Respond(Box::new(reply.reply()));
+            // Where to sign in depends on the request: not what another one was told.
+            let reply = http::sign_in(self, denial.status, context);
+            return Verdict::Respond(Box::new(reply.unwrap_or_else(|| denial.reply())));
         }
         self.meter.count(worker, if known { ALLOWED_KNOWN } else { ALLOWED });
         if decision.change(&mut context.request.fields).is_err() {
@@ -458,8 +472,15 @@ impl Inner {
         if let Some(user) = &decision.user {
             context.notes.set_user(user);
         }
-        if !decision.down.lines().is_empty() {
-            context.notes.set(&self.note, decision.down.bytes());
+        match origin {
+            Origin::Asked(own) if !own.lines().is_empty() => {
+                let all = [decision.down.bytes(), own.bytes()].concat();
+                context.notes.set(&self.note, &all);
+            }
+            _ if !decision.down.lines().is_empty() => {
+                context.notes.set(&self.note, decision.down.bytes());
+            }
+            _ => {}
         }
         Verdict::Continue
     }

@@ -14,7 +14,11 @@ pub enum KeySource {
         /// 1 to 128.
         ipv6_prefix: u8,
     },
-    /// This text. What is absent leaves nothing in it, so that all requests without it share one key.
+    /// The values of this template, each told apart from the others ([`Template::lend_key`]). What is absent leaves
+    /// nothing, so that all requests without it share one key.
+    Values(Template),
+    /// The text that the template becomes, for keys that users write down. Two different requests may become the
+    /// same text, so nothing that protects anybody may depend on it.
     Text(Template),
 }
 
@@ -30,23 +34,14 @@ impl KeySource {
                 let (bytes, length) = address_key(view.client, *ipv6_prefix);
                 read(bytes.get(..length).unwrap_or(&bytes))
             }
+            Self::Values(template) => template.lend_key(view, |key| read(key.unwrap_or(TOO_LONG))),
             Self::Text(template) => template.lend(view, |text| read(text.unwrap_or(TOO_LONG))),
         }
     }
 
     /// Appends the key of a request.
     pub fn append(&self, view: &View<'_>, out: &mut Vec<u8>) {
-        match self {
-            Self::Client { ipv6_prefix } => {
-                let (bytes, length) = address_key(view.client, *ipv6_prefix);
-                out.extend_from_slice(bytes.get(..length).unwrap_or(&bytes));
-            }
-            Self::Text(template) => {
-                if template.render(view, out).is_err() {
-                    out.extend_from_slice(TOO_LONG);
-                }
-            }
-        }
+        self.with(view, |key| out.extend_from_slice(key));
     }
 }
 

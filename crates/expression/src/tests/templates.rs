@@ -96,6 +96,51 @@ fn what_is_too_long_is_not_there_at_all() {
 }
 
 #[test]
+fn keys_are_the_same_for_the_same_values_alone() {
+    let key = |text: &str, one: &str, other: &str| {
+        let mut exchange = Exchange::bare();
+        let fields = &mut exchange.request.fields;
+        for (name, value) in [("x-one", one), ("x-other", other)] {
+            if value != "-" {
+                fields.push(name.as_bytes(), value.as_bytes()).unwrap();
+            }
+        }
+        template(text).lend_key(&exchange, |key| key.map(<[u8]>::to_vec))
+    };
+    for text in [
+        "{request.header.x-one}{request.header.x-other}",
+        "{request.header.x-one}:{request.header.x-other}",
+        "a{request.header.x-one}/{request.header.x-other}/{request.header.x-one == 'a'}",
+    ] {
+        let values = [
+            ("eva", "/public"),
+            ("eva/", "public"),
+            ("eva:", "/public"),
+            ("eva", ":/public"),
+            ("", "eva/public"),
+            ("eva/public", ""),
+            ("eva", "public/\u{0}\u{0}\u{0}\u{3}"),
+            ("a/", "b"),
+            ("a", "/b"),
+        ];
+        let keys = values.map(|(one, other)| key(text, one, other).unwrap());
+        for (at, one) in keys.iter().enumerate() {
+            assert_eq!(*one, key(text, values[at].0, values[at].1).unwrap());
+            for other in keys.iter().skip(at + 1) {
+                assert_ne!(one, other, "{text}");
+            }
+        }
+    }
+    // A single value is its own key: sizes and hashes stay what they were.
+    assert_eq!(key("{request.header.x-one}", "eva", "-"), Ok(b"eva".to_vec()));
+    assert_eq!(key("u:{request.header.x-one}", "eva", "-"), Ok(b"u:eva".to_vec()));
+    assert_eq!(key("u", "eva", "-"), Ok(b"u".to_vec()));
+    let long = "a".repeat(8 * 1024);
+    let pair = "{request.header.x-one}{request.header.x-other}{request.header.x-one}";
+    assert_eq!(key(pair, &long, &long), Err(TooLong));
+}
+
+#[test]
 fn no_field_is_smuggled_in() {
     let mut exchange = Exchange::bare();
     exchange.request = super::subject::request("GET", "/", "q=a%0d%0aSet-Cookie:%20b%00%7f%0b");

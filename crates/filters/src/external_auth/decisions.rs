@@ -29,6 +29,17 @@ struct Flight {
     waiting: Vec<Waker>,
 }
 
+/// Who may get a decision beside the request it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// Nobody.
+    Nobody,
+    /// Requests with the same key that wait for it.
+    Waiting,
+    /// These, and others until then, in seconds since 1970.
+    Until(u64),
+}
+
 /// What became of a question.
 #[derive(Clone, Debug)]
 enum Outcome {
@@ -83,10 +94,16 @@ impl Decisions {
         self.shard(worker).map(Known)
     }
 
-    /// What is known of this key, at this time in seconds since 1970; the caller has to ask if nothing is.
-    pub(super) fn find(self: &Arc<Self>, worker: usize, key: &[u8], now: u64) -> Option<Found> {
+    /// What is known of this key, at this time in seconds since 1970, and is for the request; the caller has to ask
+    /// if nothing is.
+    pub(super) fn find(
+        self: &Arc<Self>,
+        worker: usize,
+        (key, now): (&[u8], u64),
+        is_for: impl FnOnce(&Decision) -> bool,
+    ) -> Option<Found> {
         let mut shard = self.shard(worker)?;
-        if let Some(decision) = shard.known.get(key, now) {
+        if let Some(decision) = shard.known.get(key, now).filter(|known| is_for(known)) {
             return Some(Found::Known(Arc::clone(decision)));
         }
         if let Some(flight) = shard.flights.get(key) {
@@ -126,8 +143,13 @@ impl Join {
 }
 
 impl Lead {
-    /// Tells those who wait, and remembers the decision until then, in seconds since 1970.
-    pub(super) fn decide(self, decision: &Arc<Decision>, until: Option<u64>) {
+    /// Tells those who may know. Those who wait for a decision that is not for them ask for themselves.
+    pub(super) fn decide(self, decision: &Arc<Decision>, sharing: Sharing) {
+        let until = match sharing {
+            Sharing::Nobody => return self.end(Outcome::Abandoned),
+            Sharing::Waiting => None,
+            Sharing::Until(until) => Some(until),
+        };
         if let (Some(until), Some(mut shard)) = (until, self.decisions.shard(self.worker)) {
             shard.known.put(&self.key, until, Arc::clone(decision));
         }
@@ -181,14 +203,17 @@ mod tests {
     #[test]
     fn one_asks_and_the_others_wait_for_it() {
         let decisions = Arc::new(Decisions::new(2, 16));
-        let find = |now| decisions.find(0, b"k", now).unwrap();
+        let find = |now| decisions.find(0, (b"k", now), |_| true).unwrap();
         let Found::Unknown(lead) = find(0) else { panic!("nobody asks") };
         let Found::Asked(first) = find(0) else { panic!("somebody asks") };
         let Found::Asked(second) = find(0) else { panic!("somebody asks") };
         assert!(poll(first).is_none());
-        assert!(matches!(decisions.find(1, b"k", 0), Some(Found::Unknown(_))), "another worker");
+        assert!(
+            matches!(decisions.find(1, (b"k", 0), |_| true), Some(Found::Unknown(_))),
+            "another worker"
+        );
         let decision = Arc::new(Decision::default());
-        lead.decide(&decision, Some(10));
+        lead.decide(&decision, Sharing::Until(10));
         assert!(Arc::ptr_eq(&poll(second).unwrap().unwrap(), &decision));
         assert!(matches!(find(9), Found::Known(_)));
         let Found::Unknown(lead) = find(10) else { panic!("it is over") };
@@ -196,7 +221,16 @@ mod tests {
         drop(lead);
         assert!(poll(join).unwrap().is_none());
         let Found::Unknown(lead) = find(10) else { panic!("nobody asks any more") };
-        lead.decide(&decision, None);
-        assert!(matches!(find(10), Found::Unknown(_)), "not to be remembered");
+        let Found::Asked(join) = find(10) else { panic!("somebody asks") };
+        lead.decide(&decision, Sharing::Waiting);
+        assert!(poll(join).unwrap().is_some());
+        let Found::Unknown(lead) = find(10) else { panic!("not to be remembered") };
+        let Found::Asked(join) = find(10) else { panic!("somebody asks") };
+        lead.decide(&decision, Sharing::Nobody);
+        assert!(poll(join).unwrap().is_none(), "for whom it was asked alone");
+        let Found::Unknown(lead) = find(10) else { panic!("not to be remembered") };
+        lead.decide(&decision, Sharing::Until(20));
+        let other = decisions.find(0, (b"k", 11), |_| false);
+        assert!(matches!(other, Some(Found::Unknown(_))), "for other requests");
     }
 }

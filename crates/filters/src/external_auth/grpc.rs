@@ -11,6 +11,7 @@ use super::check::{
     METHOD, Peer, Request, SocketAddress, Timestamp, TlsSession, frame, unframe,
 };
 use super::http::{add, is_told};
+use super::personal::is_personal;
 use super::{Decision, Inner, Place};
 
 /// The call.
@@ -158,7 +159,11 @@ pub(super) fn decision(inner: &Inner, answer: &Fetched) -> Option<Decision> {
                 decision.up.push((name.into(), value.into(), place));
             }
             for (name, value, _) in valid(&allowed.response_headers_to_add) {
-                decision.down.push(name, value).ok()?;
+                let fields = match is_personal(name) {
+                    true => &mut decision.own,
+                    false => &mut decision.down,
+                };
+                fields.push(name, value).ok()?;
             }
             Some(decision)
         }

@@ -1,9 +1,13 @@
 //! Questions by HTTP, and what their answers mean.
 
-use sluice_filter::{Body, Fetch, Fetched, Reply, RequestContext};
+use sluice_filter::{Fetch, Fetched, Reply, RequestContext};
 use sluice_message::{AddressText, FieldId, Fields, Method, SpaceExhausted};
 
+use super::personal::is_personal;
 use super::{AuthProtocol, Decision, Inner, Place};
+
+/// Why a request is refused, in the log.
+const DENIED: &str = "denied by external authentication";
 
 /// Bytes of what is said of a request besides its own fields and its target, nearly always.
 const INTRODUCTION: usize = 256;
@@ -121,15 +125,11 @@ impl Inner {
 }
 
 /// What an answer means; nothing if it is none: the service fails.
-pub(super) fn decision(
-    inner: &Inner,
-    answer: &Fetched,
-    context: &RequestContext<'_>,
-) -> Option<Decision> {
+pub(super) fn decision(inner: &Inner, answer: &Fetched) -> Option<Decision> {
     match answer.status {
         200..=299 => Some(allowed(inner, answer)),
         500.. => None,
-        _ => Some(denied(inner, answer, context)),
+        _ => Some(denied(inner, answer)),
     }
 }
 
@@ -141,13 +141,14 @@ fn allowed(inner: &Inner, answer: &Fetched) -> Decision {
         if !is_passed(line.id) {
             continue;
         }
-        if settings.up.has(name) {
+        if settings.up.has(name) && !is_personal(name) {
             // Those of the client are gone already, and several of one name stand beside each other.
             decision.up.push((name.into(), value.into(), Place::Beside));
         }
         if settings.down.has(name) {
+            let fields = if is_personal(name) { &mut decision.own } else { &mut decision.down };
             // They were in a head already.
-            let _ = decision.down.push(name, value);
+            let _ = fields.push(name, value);
         }
     }
     if let Some(name) = &settings.user {
@@ -156,26 +157,20 @@ fn allowed(inner: &Inner, answer: &Fetched) -> Decision {
     decision
 }
 
-fn denied(inner: &Inner, answer: &Fetched, context: &RequestContext<'_>) -> Decision {
+fn denied(inner: &Inner, answer: &Fetched) -> Decision {
     let mut reply = Reply { body: answer.body.clone().into(), ..Reply::new(answer.status) };
-    reply.reason = Some("denied by external authentication");
-    if let Some(place) = sign_in(inner, answer.status, context) {
-        reply.status = 302;
-        reply.body = Body::EMPTY;
-        let _ = reply.fields.push(b"location", &place);
-        let _ = reply.fields.push(b"cache-control", b"no-store");
-    }
+    reply.reason = Some(DENIED);
     for line in answer.fields.lines() {
         let name = answer.fields.slice(line.name);
-        if is_passed(line.id) && inner.settings.denied.has(name) && reply.status != 302 {
+        if is_passed(line.id) && inner.settings.denied.has(name) {
             let _ = reply.fields.push(name, answer.fields.slice(line.value));
         }
     }
     Decision { denied: Some(reply.into()), ..Decision::default() }
 }
 
-/// Where somebody is sent who has to sign in: those who look at pages, not programs.
-fn sign_in(inner: &Inner, status: u16, context: &RequestContext<'_>) -> Option<Vec<u8>> {
+/// Sends somebody away who has to sign in: those who look at pages, not programs.
+pub(super) fn sign_in(inner: &Inner, status: u16, context: &RequestContext<'_>) -> Option<Reply> {
     let template = inner.settings.sign_in.as_ref()?;
     let request = &*context.request;
     let page = matches!(request.method, Method::Get | Method::Head)
@@ -183,45 +178,21 @@ fn sign_in(inner: &Inner, status: u16, context: &RequestContext<'_>) -> Option<V
             let lower = value.to_ascii_lowercase();
             lower.windows(9).any(|window| window == b"text/html")
         });
-    if status != 401 || !page {
+    if status != 401 || !page || matches!(inner.settings.protocol, AuthProtocol::Grpc(_)) {
         return None;
     }
     let mut place = Vec::new();
     template.render_field_value(&context.view(), &mut place).ok()?;
-    Some(place)
+    let mut reply = Reply { reason: Some(DENIED), ..Reply::new(302) };
+    reply.fields.push(b"location", &place).ok()?;
+    reply.fields.push(b"cache-control", b"no-store").ok()?;
+    Some(reply)
 }
 
 /// Whether a field of an answer belongs to it, and not to the connection it came by.
 fn is_passed(id: FieldId) -> bool {
     !id.is_hop_by_hop()
         && !matches!(id, FieldId::ContentLength | FieldId::Date | FieldId::Trailer | FieldId::Host)
-}
-
-/// How long the answer may be remembered, as far as `Cache-Control` (RFC 9111, 5.2.2) says: nothing; not at
-/// all; so many seconds.
-pub(super) fn max_age(fields: &Fields) -> Option<Option<u64>> {
-    let mut age = None;
-    for value in fields.values_of(b"cache-control") {
-        for directive in value.split(|byte| *byte == b',') {
-            let directive = directive.trim_ascii();
-            let (name, argument) = match directive.iter().position(|byte| *byte == b'=') {
-                Some(at) => directive.split_at(at),
-                None => (directive, &b""[..]),
-            };
-            if name.eq_ignore_ascii_case(b"no-store") || name.eq_ignore_ascii_case(b"no-cache") {
-                return Some(None);
-            }
-            if name.eq_ignore_ascii_case(b"max-age") {
-                let digits = argument.get(1..).unwrap_or_default().trim_ascii();
-                let digits = digits.strip_prefix(b"\"").unwrap_or(digits);
-                let digits = digits.strip_suffix(b"\"").unwrap_or(digits);
-                // A number that cannot be read is as old as can be (RFC 9111, 4.2.1).
-                let seconds = std::str::from_utf8(digits).ok().and_then(|it| it.parse().ok());
-                age = Some(Some(seconds.unwrap_or(0)).filter(|seconds| *seconds > 0));
-            }
-        }
-    }
-    age
 }
 
 /// The lines in the bytes of [`Fields`].
@@ -237,28 +208,6 @@ pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cache_control_says_how_long() {
-        let rows: [(&[&str], Option<Option<u64>>); 9] = [
-            (&[], None),
-            (&["private"], None),
-            (&["max-age=60"], Some(Some(60))),
-            (&["private, max-age=\"5\""], Some(Some(5))),
-            (&["max-age=0"], Some(None)),
-            (&["max-age=60", "no-store"], Some(None)),
-            (&["no-cache, max-age=60"], Some(None)),
-            (&["Max-Age = 7"], None),
-            (&["max-age=x"], Some(None)),
-        ];
-        for (values, expected) in rows {
-            let mut fields = Fields::new();
-            for value in values {
-                fields.push(b"Cache-Control", value.as_bytes()).unwrap();
-            }
-            assert_eq!(max_age(&fields), expected, "{values:?}");
-        }
-    }
 
     #[test]
     fn lines_are_what_was_written() {

@@ -17,7 +17,7 @@ pub(super) fn key_source(
         return Ok(KeySource::Client { ipv6_prefix: options.ipv6_prefix });
     }
     let template = Template::compile(text, &Scope::new(Phase::Request));
-    template.map(KeySource::Text).map_err(|problem| problem.to_string())
+    template.map(KeySource::Values).map_err(|problem| problem.to_string())
 }
 
 pub(super) const fn when_full(options: &KeyOptions) -> WhenFull {
