@@ -95,8 +95,12 @@ impl Directives {
             (key, value, rest) = member(rest)?;
             match value {
                 Member::Integer(number) => all.take(key, Some(number)),
+                // RFC 9213, 2.1: a number is an integer. `max-age="60"` is of another type, and the field counts for
+                // nothing.
+                Member::Text(_) if is_number(key) => return None,
                 Member::Text(text) => all.take(key, Some(&text)),
                 // A flag that says false is not there.
+                Member::False if is_number(key) => return None,
                 Member::False => {}
                 Member::True if is_number(key) => return None,
                 Member::True => all.take(key, None),
@@ -420,6 +424,10 @@ mod tests {
             &["max-age = 60"],
             &["max-age=60 public"],
             &["max-age=-1"],
+            &["max-age=\"60\""],
+            &["s-maxage=token"],
+            &["max-age=?0"],
+            &["public, stale-if-error=\"5\""],
             &["public=?2"],
             &["=5"],
             &["a=;b"],

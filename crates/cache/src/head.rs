@@ -1,20 +1,26 @@
 //! The lines of an answer that are kept, and how a 304 changes them (RFC 9111, 3.1 and 3.2).
 
-use sluice_message::{FieldId, Fields, SpaceExhausted};
+use sluice_message::{FieldId, Fields, SpaceExhausted, parse_http_date};
 use sluice_meter::http_date;
 
 use crate::policy::items;
 
 /// Lines that are never kept, apart from those of the connection: made anew, or for one hop.
-const UNKEPT: &[&[u8]] =
-    &[b"age", b"proxy-authentication-info", b"proxy-status", b"clear-site-data"];
+const UNKEPT: &[&[u8]] = &[b"age", b"proxy-authentication-info", b"proxy-status"];
 
-/// Lines of a 304 that say nothing about what is kept (RFC 9111, 3.2): they belong to its content.
-const BOUND: &[&[u8]] =
-    &[b"content-encoding", b"content-type", b"content-range", b"vary", b"set-cookie"];
+/// Lines of a 304 that say nothing about what is kept (RFC 9111, 3.2): they belong to its content, or are for one hop.
+const BOUND: &[&[u8]] = &[
+    b"content-encoding",
+    b"content-type",
+    b"content-range",
+    b"vary",
+    b"set-cookie",
+    b"proxy-authentication-info",
+    b"proxy-status",
+];
 
 /// The lines that are kept of an answer: not those of one hop (RFC 9111, 3.1), none of `withheld`, which are in
-/// lower case. Its date is noted if nobody has (RFC 9110, 6.6.1).
+/// lower case. Its date is noted if nobody has, or if what stands there is none (RFC 9110, 6.6.1).
 pub(crate) fn kept(
     answer: &Fields,
     withheld: &[Box<[u8]>],
@@ -22,11 +28,14 @@ pub(crate) fn kept(
 ) -> Result<Fields, SpaceExhausted> {
     let hop = hop_names(answer);
     let mut fields = Fields::new();
+    let date = answer.value(FieldId::Date);
+    let dated = date.is_some_and(|date| parse_http_date(date, now).is_some());
     for line in answer.lines() {
         let name = answer.slice(line.name);
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         let unkept = line.id.is_hop_by_hop()
             || matches!(line.id, FieldId::ContentLength | FieldId::Trailer)
+            || line.id == FieldId::Date && !dated
             || UNKEPT.iter().any(|known| is(known))
             || withheld.iter().any(|known| is(known))
             || hop.iter().any(|known| is(known));
@@ -34,7 +43,7 @@ pub(crate) fn kept(
             fields.push(name, answer.slice(line.value))?;
         }
     }
-    if answer.value(FieldId::Date).is_none() {
+    if !dated {
         let mut date = [0; 29];
         http_date(now, &mut date);
         fields.push(b"date", &date)?;
@@ -111,8 +120,23 @@ mod tests {
         let expected =
             fields(&[("Date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("X-Kept", "2"), ("x-kept", "3")]);
         assert_eq!(kept, expected);
-        let undated = super::kept(&fields(&[]), &[], 784_111_777).unwrap();
-        assert_eq!(undated, fields(&[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]));
+        let undated: [&[(&str, &str)]; 3] = [&[], &[("Date", "yesterday")], &[("Date", "0")]];
+        for lines in undated {
+            let undated = super::kept(&fields(lines), &[], 784_111_777).unwrap();
+            assert_eq!(undated, fields(&[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_for_one_hop_comes_neither_at_first_nor_with_a_confirmation() {
+        let date = ("Date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        let hop = [("Proxy-Authentication-Info", "nextnonce=\"a\""), ("Proxy-Status", "a"), date];
+        assert_eq!(kept(&fields(&hop), &[], 0).unwrap(), fields(&[date]));
+        assert_eq!(confirmed(&fields(&[date]), &fields(&hop)).unwrap(), fields(&[date]));
+        // RFC 9111, 3.1: all others are kept, whatever they are for.
+        let all = fields(&[("Clear-Site-Data", "\"cache\""), ("Authentication-Info", "a"), date]);
+        assert_eq!(kept(&all, &[], 0).unwrap(), all);
+        assert_eq!(confirmed(&fields(&[date]), &all).unwrap(), all);
     }
 
     #[test]

@@ -96,6 +96,7 @@ pub(crate) enum Refusal {
     Cookie,
     SetCookie,
     NoLifetime,
+    ClearSiteData,
     Vary,
     TooLarge,
     NoLength,
@@ -112,6 +113,7 @@ impl Refusal {
             Self::Cookie => "cookie",
             Self::SetCookie => "set-cookie",
             Self::NoLifetime => "no-lifetime",
+            Self::ClearSiteData => "clear-site-data",
             Self::Vary => "vary",
             Self::TooLarge => "too-large",
             Self::NoLength => "no-length",
@@ -170,8 +172,14 @@ impl Rules {
                 SetCookie::Strip => withheld.push((*b"set-cookie").into()),
             }
         }
-        let lifetime =
-            lifetime(&said, is_targeted, answer).or_else(|| self.lifetime_of(answer.status));
+        let own = lifetime(&said, is_targeted, answer);
+        // It empties the browser of whoever gets it: the answer to somebody who signs out, unless the origin itself
+        // says that others may get it.
+        let clears = answer.fields.values_of(b"clear-site-data").next().is_some();
+        if clears && own.is_none() && !said.has(Flag::Public) {
+            return Err(Refusal::ClearSiteData);
+        }
+        let lifetime = own.or_else(|| self.lifetime_of(answer.status));
         let lifetime = match lifetime {
             _ if said.has(Flag::NoCache) => 0,
             Some(lifetime) => lifetime,
@@ -198,7 +206,10 @@ impl Rules {
             withheld,
         };
         let has = |name: &[u8]| answer.fields.values_of(name).next().is_some();
-        let comparable = has(b"etag") || has(b"last-modified");
+        // What is no date says nothing of when it was changed (RFC 9110, 8.8.2).
+        let modified = answer.fields.values_of(b"last-modified").next();
+        let is_date = |value| parse_http_date(value, answer.now).is_some();
+        let comparable = has(b"etag") || modified.is_some_and(is_date);
         let longest = terms.stale_while_revalidate.max(terms.stale_if_error);
         // It could never be given to anybody.
         if lifetime.saturating_add(longest) <= terms.age && !comparable {

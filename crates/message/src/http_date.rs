@@ -8,10 +8,11 @@ const DAYS: [&[u8]; 7] =
     [b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday", b"Sunday"];
 
 /// Reads a date in any of the three forms (RFC 9110, 5.6.7), as seconds since 1970. Years of two digits are
-/// taken for the one that is not more than 50 years after `now`, in seconds since 1970.
+/// taken for the one that is not more than 50 years after `now`, in seconds since 1970. Case and every space
+/// count: what nearly looks like a date is none, and fields of caches are judged by that.
 #[must_use]
 pub fn parse_http_date(value: &[u8], now: u64) -> Option<u64> {
-    let mut words = value.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let mut words = value.split(|&byte| byte == b' ');
     let first = words.next()?;
     match first.split_last() {
         // Sun, 06 Nov 1994 08:49:37 GMT
@@ -35,11 +36,15 @@ pub fn parse_http_date(value: &[u8], now: u64) -> Option<u64> {
         // Sun Nov  6 08:49:37 1994
         _ => {
             let _ = weekday(first).filter(|_| first.len() == 3)?;
-            let (month, day) = (words.next()?, words.next()?);
+            let month = words.next()?;
+            // A day of one digit stands behind two spaces.
+            let day = match words.next()? {
+                b"" => number(words.next()?, 1)?,
+                day => number(day, 2)?,
+            };
             let (clock, year) = (words.next()?, words.next()?);
-            let moment =
-                seconds((number(year, 4)?, month_of(month)?, number(day, day.len())?), clock)?;
-            (day.len() <= 2 && words.next().is_none()).then_some(moment)
+            let moment = seconds((number(year, 4)?, month_of(month)?, day), clock)?;
+            words.next().is_none().then_some(moment)
         }
     }
 }
@@ -146,6 +151,31 @@ mod tests {
             ("Sun, 06 Nov 0000 08:49:37 GMT", None),
             ("Sun Nov 123 08:49:37 1994", None),
             ("Sun, +6 Nov 1994 08:49:37 GMT", None),
+            ("Sun Nov 06 08:49:37 1994", Some(784_111_777)),
+            ("Sun Nov 16 08:49:37 1994", Some(784_975_777)),
+            // One space, and no other.
+            ("Sun,  06 Nov 1994 08:49:37 GMT", None),
+            ("Sun, 06  Nov  1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 08:49:37  GMT", None),
+            ("Sun, 06 Nov 1994\t08:49:37 GMT", None),
+            (" Sun, 06 Nov 1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 08:49:37 GMT ", None),
+            ("Sun Nov 6 08:49:37 1994", None),
+            ("Sun Nov   6 08:49:37 1994", None),
+            ("Sun  Nov 16 08:49:37 1994", None),
+            ("Sunday, 06-Nov-94  08:49:37 GMT", None),
+            // Case counts (RFC 9110, 5.6.7).
+            ("SUN, 06 Nov 1994 08:49:37 GMT", None),
+            ("Sun, 06 NOV 1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 08:49:37 gmt", None),
+            ("Sun 06 Nov 1994 08:49:37 GMT", None),
+            ("Sun, 06-Nov-1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 94 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 8:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 08.49.37 GMT", None),
+            ("Sun, 06 Nov 1994 08:49:37 +0000", None),
+            ("1994-11-06T08:49:37Z", None),
+            ("784111777", None),
         ];
         for (text, expected) in table {
             assert_eq!(parse_http_date(text.as_bytes(), now), *expected, "{text}");

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +11,9 @@ use std::thread;
 
 /// Batches that may wait for the thread; a batch holds what a worker logged in one turn of its loop.
 const QUEUE: usize = 512;
+
+/// What a log file is made with: its owner writes, its group reads.
+const LOG_FILE_MODE: u32 = 0o640;
 
 /// Where log lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +129,9 @@ fn open(target: &LogTarget) -> io::Result<File> {
         // A duplicate, so that closing it leaves the process's own one open.
         LogTarget::Stdout => Ok(File::from(rustix::io::dup(rustix::stdio::stdout())?)),
         LogTarget::Stderr => Ok(File::from(rustix::io::dup(rustix::stdio::stderr())?)),
-        LogTarget::File(path) => OpenOptions::new().append(true).create(true).open(path),
+        // Addresses and paths of clients are not for every user of the system. A file that is there keeps its mode.
+        LogTarget::File(path) => {
+            OpenOptions::new().append(true).create(true).mode(LOG_FILE_MODE).open(path)
+        }
     }
 }

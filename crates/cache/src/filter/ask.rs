@@ -236,7 +236,10 @@ impl Inner {
         if let Some(etag) = kept.values_of(b"etag").next() {
             request.fields.push(b"if-none-match", etag)?;
         }
-        if let Some(modified) = kept.values_of(b"last-modified").next() {
+        // What is no date is no condition either: the origin would ignore it (RFC 9110, 13.1.3).
+        if let Some(modified) = kept.values_of(b"last-modified").next()
+            && stale.about.validators().last_modified.is_some()
+        {
             request.fields.push(b"if-modified-since", modified)?;
         }
         Ok(())

@@ -6,6 +6,7 @@ use crate::lines::fields;
 const NOW: u64 = 784_111_777;
 const DATE: (&str, &str) = ("Date", "Sun, 06 Nov 1994 08:49:37 GMT");
 const LATER: (&str, &str) = ("Expires", "Sun, 06 Nov 1994 08:50:37 GMT");
+const CLEAR: (&str, &str) = ("Clear-Site-Data", "\"cache\"");
 const ETAG: (&str, &str) = ("ETag", "\"a\"");
 
 fn rules() -> Rules {
@@ -132,6 +133,42 @@ fn answers_are_kept_as_a_shared_cache_may() {
 }
 
 #[test]
+fn numbers_and_dates_are_read_as_the_standards_write_them() {
+    use Had::Nothing;
+    use Refusal as R;
+    let cc = |value| ("Cache-Control", value);
+    let table: &[Row<'_>] = &[
+        (
+            200,
+            &[cc("no-store"), ("CDN-Cache-Control", "max-age=\"10000\"")],
+            Nothing,
+            Err(R::NoStore),
+            "9213 2.1: a text is no number",
+        ),
+        (200, &[cc("max-age=\"10000\"")], Nothing, Ok(10_000), "9111 5.2: quoted or not"),
+        (
+            200,
+            &[DATE, ("Expires", "Sun, 06  Nov 1994 08:50:37 GMT"), ETAG],
+            Nothing,
+            Ok(0),
+            "9110 5.6.7: nearly a date is none",
+        ),
+        (200, &[("Date", "yesterday"), LATER], Nothing, Ok(60), "9110 6.6.1: when it came"),
+        (
+            200,
+            &[cc("max-age=0"), ("Last-Modified", "yesterday")],
+            Nothing,
+            Err(R::NoLifetime),
+            "9110 8.8.2: nothing to ask with",
+        ),
+    ];
+    for (status, lines, had, expected, section) in table {
+        let judged = judge(&rules(), *had, *status, lines).map(|terms| terms.lifetime);
+        assert_eq!(judged, *expected, "{section}: {status} {lines:?}");
+    }
+}
+
+#[test]
 fn silent_origins_are_spoken_for_by_the_configuration_alone() {
     let rules =
         Rules { lifetimes: vec![(404..=404, 5), (200..=299, 10), (500..=599, 1)], ..rules() };
@@ -146,6 +183,15 @@ fn silent_origins_are_spoken_for_by_the_configuration_alone() {
         (200, &[cc("private")], Had::Nothing, Err(Refusal::Private), "the origin's word counts"),
         (200, &[], Had::Authorization, Err(Refusal::Authorization), "9111 3.5"),
         (200, &[("Set-Cookie", "a=b")], Had::Nothing, Err(Refusal::SetCookie), "9111 7.3"),
+        (
+            200,
+            &[CLEAR],
+            Had::Nothing,
+            Err(Refusal::ClearSiteData),
+            "for one client, as far as we know",
+        ),
+        (200, &[CLEAR, cc("public")], Had::Nothing, Ok(10), "the origin's word counts"),
+        (200, &[CLEAR, cc("max-age=5")], Had::Nothing, Ok(5), "9111 3.1: kept with its header"),
         (206, &[], Had::Nothing, Err(Refusal::Status), "9111 3.3"),
     ];
     for (status, lines, had, expected, why) in table {
