@@ -118,7 +118,7 @@ fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
                             break 'burst cut_off(connection, &downstream, fault);
                         }
                         Err(fault) => {
-                            if may_be_shared(connection, &scope, &downstream)
+                            if may_be_shared(connection, &scope, &downstream, fault)
                                 && let Some(received) =
                                     Box::pin(downstream.input_after(PREFACE_LINE)).await
                             {
@@ -172,8 +172,15 @@ fn exchange_loop(jobs: Jobs<Job, Ending>) -> Pin<Box<dyn Future<Output = ()>>> {
 /// Whether a connection may turn out to carry many requests at once: what is no request may be the
 /// first line of its preface (RFC 9113, 3.3).
 #[cold]
-fn may_be_shared(connection: &Connection, scope: &Scope, downstream: &Downstream<'_>) -> bool {
-    downstream.is_own() && connection.served.get() == 0 && scope.listener.http2.is_some()
+fn may_be_shared(
+    connection: &Connection,
+    scope: &Scope,
+    downstream: &Downstream<'_>,
+    fault: Fault,
+) -> bool {
+    // Of a connection that is broken nothing more is to be waited for.
+    let broken = matches!(fault.kind, FaultKind::Closed | FaultKind::Reset | FaultKind::TimedOut);
+    !broken && downstream.is_own() && connection.served.get() == 0 && scope.listener.http2.is_some()
 }
 
 /// Goes on where [`Exchange::begin`] would have to wait; counts and logs the end.
