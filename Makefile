@@ -28,7 +28,8 @@ help:
 	@echo "make test    install what the tests need, then run them all"
 	@echo "make bench   measure Sluice beside nginx and HAProxy, write bench/RESULTS.md; then run the suites"
 	@echo "             of bench/suites with short runs (FULL=1: the published ones), reports in $(TARGET)/bench"
-	@echo "make audit   have testssl.sh look at TLS as it is by default (minutes), write bench/reports/audit.txt"
+	@echo "make audit   have testssl.sh, sslyze and 120 broken handshakes look at TLS as it is by default (minutes),"
+	@echo "             write bench/reports/audit.txt"
 	@echo "make soak    mixed traffic, reloads and restarts for an hour (SOAK=seconds): memory, descriptors and"
 	@echo "             threads must not grow; writes bench/reports/soak.md and the samples beside it"
 	@echo "make floods  floods of frames and slow clients against Sluice and nginx (minutes): writes"
@@ -55,8 +56,10 @@ test:
 	@SLUICE_BIN=$(abspath $(SLUICE)) $(STEP) "instruction gate" $(XTASK) gate
 
 audit: release
-	@$(STEP) "tools" .ci/tools testssl:testssl.sh openssl:openssl
-	@$(STEP) "testssl.sh" .ci/audit $(abspath $(SLUICE)) $(abspath bench/reports/audit.txt)
+	@$(STEP) "tools" .ci/tools testssl:testssl.sh openssl:openssl pip3:python3-pip
+	@$(STEP) "packages of Python" .ci/python-packages $(abspath $(TOOLS))/audit .ci/audit-requirements.txt
+	@$(STEP) "testssl.sh, sslyze, handshakes" .ci/audit $(abspath $(SLUICE)) $(abspath bench/reports/audit.txt) \
+		$(abspath $(TOOLS))/audit
 
 soak: release
 	SLUICE_BIN=$(abspath $(SLUICE)) SOAK=$(SOAK) SOAK_REPORT=$(abspath bench/reports/soak.md) \
