@@ -41,8 +41,8 @@ run: release
 
 test:
 	@$(STEP) "tools" .ci/tools nginx:nginx haproxy:haproxy wrk:wrk h2load:nghttp2-client nghttp:nghttp2-client \
-		redis-server:redis-server valgrind:valgrind strace:strace curl:curl openssl:openssl chromium:chromium \
-		go:golang-go pip3:python3-pip node:nodejs php:php-cli
+		redis-server:redis-server valgrind:valgrind strace:strace faketime:faketime curl:curl \
+		openssl:openssl chromium:chromium go:golang-go pip3:python3-pip node:nodejs php:php-cli
 	@$(STEP) "tools written in Go" .ci/go-tools $(abspath $(TOOLS)) $(H2SPEC) $(GRPC) $(ECHO)
 	@$(STEP) "tools written in Python" .ci/python-tools $(abspath $(TOOLS)) $(KOSOKU)
 	@$(STEP) "format" $(CARGO) fmt --all --check

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use sluice_control::{ConfigSource, Failure, Launch};
+use sluice_net::descriptors::keep_reserve;
 use sluice_net::process::raise_descriptor_limit;
 
 use crate::arguments::Run;
@@ -10,7 +11,7 @@ use crate::quick;
 use crate::terminal::{complain, style};
 
 pub(crate) fn run(arguments: Run) -> ExitCode {
-    raise_descriptor_limit();
+    keep_reserve(raise_descriptor_limit());
     let workers = arguments.workers.map(usize::from);
     let source = match arguments.config.clone() {
         Some(file) => ConfigSource::File(file),

@@ -1,5 +1,6 @@
 //! Accepting connections, as far as the limits allow.
 
+use std::fmt::Display;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -7,7 +8,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use sluice_net::{Accepted, Deadline, Listener, spawn};
+use sluice_net::{Accepted, Deadline, Listener, Nanos, now, spawn};
 
 use crate::answer::Level;
 use crate::burst::{Exchanges, Received};
@@ -19,11 +20,17 @@ use crate::local::Worker;
 use crate::proxy_header::serve_announced;
 use crate::serve::{give, serve};
 use crate::streams::serve_streams;
-use crate::team::{HandOver, Inbox};
+use crate::team::{HandOver, Handed, Inbox};
 use crate::{Beginning, ListenerPlan};
 
-/// Pause after the kernel refused a connection: descriptors come back when others close.
+/// Pause while there are no descriptors: they come back when others close.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Time between two lines about one listener that has no descriptors.
+const SILENCE: Nanos = 5_000_000_000;
+
+/// Thousandths of the connections that are closed per [`PAUSE`], as far as they are idle.
+const SHED: usize = 250;
 
 /// Accepts until the listener is closed. What the kernel had queued by then is still served,
 /// unless another process goes on with the socket.
@@ -33,23 +40,50 @@ pub(crate) async fn accept_loop(
     state: Rc<ListenerState>,
     listener: Listener,
 ) {
-    let pause = Deadline::new();
+    let mut shortage = Shortage::default();
     while let Some(accepted) = accept_or_close(&listener, &state).await {
         match accepted {
-            Ok(accepted) => admit(&worker, &exchanges, &state, accepted),
-            Err(error) => {
-                let name = &state.plan().name;
-                worker.fault_log.write(
-                    Level::Error,
-                    format_args!("listener {name}: cannot accept connections: {error}"),
-                );
-                pause.sleep(PAUSE).await;
+            Ok(accepted) => {
+                // The admin listener takes what is kept back: it has to answer now above all.
+                if accepted.is_in_reserve() && worker.view().snapshot.cap.is_some() {
+                    while listener.lacks_descriptors() && state.is_open(&worker) {
+                        shortage.make_room(&worker, &state, "few descriptors are left").await;
+                    }
+                }
+                admit(&worker, &exchanges, &state, accepted);
             }
+            Err(error) => shortage.make_room(&worker, &state, error).await,
         }
     }
     listener.unwatch();
     for accepted in std::iter::from_fn(|| listener.try_accept()).take(listener.leftovers()) {
         admit(&worker, &exchanges, &state, accepted);
+    }
+}
+
+/// A time without descriptors, as one listener of a worker sees it.
+#[derive(Default)]
+struct Shortage {
+    pause: Deadline,
+    logged: Option<Nanos>,
+}
+
+impl Shortage {
+    /// Has idle connections of all workers closed, and waits a little.
+    #[cold]
+    async fn make_room(&mut self, worker: &Worker, state: &ListenerState, cause: impl Display) {
+        if self.logged.is_none_or(|logged| now().saturating_sub(logged) >= SILENCE) {
+            self.logged = Some(now());
+            let name = &state.plan().name;
+            let line = format_args!(
+                "listener {name}: connections wait, idle ones are closed to make room: {cause}"
+            );
+            worker.fault_log.write(Level::Error, line);
+        }
+        worker.meters.descriptor_shortages.increment();
+        worker.member.shed_others();
+        worker.shed(SHED).await;
+        self.pause.sleep(PAUSE).await;
     }
 }
 
@@ -131,7 +165,11 @@ pub(crate) async fn adopt_loop(
     listeners: Rc<Listeners>,
     mut inbox: Inbox,
 ) {
-    while let Some(HandOver { accepted, seat, snapshot, plan }) = inbox.0.recv().await {
+    while let Some(handed) = inbox.0.recv().await {
+        let Handed::Connection(HandOver { accepted, seat, snapshot, plan }) = handed else {
+            worker.shed(SHED).await;
+            continue;
+        };
         // A listener that this worker does not have yet, or no longer: the connection is served all
         // the same, under the snapshot it was accepted under.
         let state = listeners

@@ -48,6 +48,11 @@ impl ListenerState {
         self.closed.set(true);
     }
 
+    /// Whether the listener goes on accepting.
+    pub(crate) fn is_open(&self, worker: &Worker) -> bool {
+        !self.is_closed() && !worker.is_draining()
+    }
+
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.get()

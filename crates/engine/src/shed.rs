@@ -1,4 +1,5 @@
-//! Connections given up while memory is short: new ones are refused, idle ones closed.
+//! Connections given up while memory or descriptors are short: new ones are refused or wait, idle
+//! ones are closed.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,6 +60,11 @@ impl Selection {
             self.left.set(self.left.get() - 1);
         }
         falls
+    }
+
+    /// Whether a choice is being made.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.get()
     }
 
     /// Begins the first round: every connection is to be woken.

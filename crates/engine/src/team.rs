@@ -31,10 +31,17 @@ pub(crate) struct HandOver {
     pub(crate) plan: Arc<ListenerPlan>,
 }
 
+/// What a worker leaves for another.
+pub(crate) enum Handed {
+    Connection(HandOver),
+    /// Descriptors are scarce: idle connections are to be closed.
+    Shed,
+}
+
 /// Where connections are left for a worker. On cache lines of its own, since others write it.
 #[repr(align(128))]
 struct Berth {
-    post: Post<HandOver>,
+    post: Post<Handed>,
     /// Connections on their way.
     inbound: AtomicU32,
     /// The worker takes no more.
@@ -50,7 +57,7 @@ pub struct Member {
 }
 
 /// Where a worker finds connections that others left.
-pub struct Inbox(pub(crate) Mailbox<HandOver>);
+pub struct Inbox(pub(crate) Mailbox<Handed>);
 
 /// Makes so many workers share new connections.
 #[must_use]
@@ -106,8 +113,14 @@ impl Member {
             berth.inbound.fetch_sub(1, Ordering::SeqCst);
             return Err(connection);
         }
-        berth.post.send(connection);
+        berth.post.send(Handed::Connection(connection));
         Ok(())
+    }
+
+    /// Has the other workers close idle connections.
+    pub(crate) fn shed_others(&self) {
+        let others = self.berths.iter().enumerate().filter(|(at, _)| *at != self.index);
+        others.for_each(|(_, berth)| berth.post.send(Handed::Shed));
     }
 
     /// A connection that others left is served now.

@@ -182,7 +182,11 @@ impl Worker {
 
     /// Closes so many thousandths of the connections, among those that are idle, the longest idle
     /// first.
-    async fn shed(&self, thousandths: usize) {
+    pub(crate) async fn shed(&self, thousandths: usize) {
+        // Another choice is being made: it closes some as well.
+        if self.selection.is_under_way() {
+            return;
+        }
         let count = self.connections.get().saturating_mul(thousandths).div_ceil(1000);
         self.selection.begin();
         ask_all().await;

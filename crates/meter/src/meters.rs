@@ -39,8 +39,10 @@ pub struct Meters {
     pub memory_limit: Gauge,
     /// 1 while connections are given up.
     pub memory_short: Gauge,
-    /// Idle connections closed because memory was short.
+    /// Idle connections closed because memory or descriptors were short.
     pub idle_closed: Tally,
+    /// Times a listener waited because the limit of open files was reached or near.
+    pub descriptor_shortages: Tally,
     /// Reloads that took effect.
     pub reloads_ok: Tally,
     /// Reloads refused because the configuration has problems.
@@ -112,6 +114,7 @@ impl Meters {
             memory_limit: Gauge::default(),
             memory_short: Gauge::default(),
             idle_closed: Tally::default(),
+            descriptor_shortages: Tally::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),
             upgrades_ok: Tally::default(),

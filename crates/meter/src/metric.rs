@@ -195,7 +195,9 @@ metrics! {
     MEMORY_SHORT = Gauge "sluice_memory_short" []
         "1 while new connections are refused and idle ones closed because memory is short.";
     IDLE_CLOSED = Counter "sluice_memory_idle_closed_total" []
-        "Idle connections closed because memory was short.";
+        "Idle connections closed because memory or descriptors were short.";
+    DESCRIPTOR_SHORTAGES = Counter "sluice_descriptor_shortages_total" []
+        "Times a listener waited because the limit of open files was reached or near.";
     ACCESS_LOG_WRITTEN = Counter "sluice_access_log_written_total" []
         "Lines of the access log written.";
     ACCESS_LOG_DROPPED = Counter "sluice_access_log_dropped_total" []

@@ -132,6 +132,7 @@ impl Meters {
         page.single(&metric::MEMORY_LIMIT, self.memory_limit.value());
         page.single(&metric::MEMORY_SHORT, self.memory_short.value());
         page.single(&metric::IDLE_CLOSED, self.idle_closed.value());
+        page.single(&metric::DESCRIPTOR_SHORTAGES, self.descriptor_shortages.value());
         page.single(&metric::ACCESS_LOG_WRITTEN, self.access_log_written.value());
         page.single(&metric::ACCESS_LOG_DROPPED, self.access_log_dropped.value());
         page.family(&metric::RELOADS);

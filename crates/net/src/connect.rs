@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 use crate::socket::Connected;
-use crate::{Endpoint, Stream};
+use crate::{Endpoint, Stream, descriptors};
 
 /// Opens a connection. The caller limits how long it waits.
 ///
@@ -63,5 +63,10 @@ pub async fn connect_from(own: Option<SocketAddr>, endpoint: &Endpoint) -> io::R
 
 fn socket(family: AddressFamily) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    Ok(socket_with(family, SocketType::STREAM, flags, None)?)
+    let fd = socket_with(family, SocketType::STREAM, flags, None)?;
+    // What is kept back is for the admin listener, files and reloads.
+    if descriptors::is_reserved(&fd) {
+        return Err(Errno::MFILE.into());
+    }
+    Ok(fd)
 }

@@ -9,6 +9,7 @@
 mod clock;
 mod connect;
 mod datagram;
+pub mod descriptors;
 pub mod disk;
 pub mod errand;
 pub mod files;

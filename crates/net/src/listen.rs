@@ -21,7 +21,7 @@ use rustix::net::{
 use crate::reactor::{Registration, Watch};
 use crate::runtime::reactor;
 use crate::task::poll_budget;
-use crate::{Endpoint, Inherited, Stream};
+use crate::{Endpoint, Inherited, Stream, descriptors};
 
 /// Connections the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 4096;
@@ -297,6 +297,12 @@ pub struct Accepted {
 }
 
 impl Accepted {
+    /// Whether it took one of the descriptors that are kept back.
+    #[must_use]
+    pub fn is_in_reserve(&self) -> bool {
+        descriptors::is_reserved(&self.fd)
+    }
+
     /// The connection, watched by this thread from now on.
     ///
     /// # Errors
@@ -307,6 +313,12 @@ impl Accepted {
 }
 
 impl Listener {
+    /// Whether another connection would take one of the descriptors that are kept back.
+    #[must_use]
+    pub fn lacks_descriptors(&self) -> bool {
+        descriptors::are_scarce(&self.socket)
+    }
+
     /// Accepts the next connection.
     ///
     /// # Errors
