@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sluice_acceptance::{eventually, metric};
@@ -186,6 +187,45 @@ fn lines(path: &Path) -> usize {
 }
 
 #[test]
+fn secrets_in_queries_do_not_show() {
+    let origin = Origin::start(behaviour::echo);
+    for access in ["combined", "json", "{request.line} {request.target} {request.query}"] {
+        let sluice = Sluice::start(&format!(
+            "admin.address = \"127.0.0.1:0\"\nlog.access = \"{access}\"\n\
+             [[listener]]\nname = \"web\"\naddress = \"127.0.0.1:0\"\n\
+             [filter.key.key_auth]\nkeys = {{ a = \"s3cret-of-a-key\" }}\nquery = \"api key\"\n\
+             [filter.token.jwt]\nsecret = \"01234567890123456789012345678901\"\nquery = \"token\"\n\
+             [[route]]\npath = \"/key\"\nproxy = \"http://{0}\"\nfilters = [\"key\"]\n\
+             [[route]]\npath = \"/token\"\nproxy = \"http://{0}\"\nfilters = [\"token\"]\n\
+             [[route]]\npath = \"/open\"\nrespond = \"ok\"\n",
+            origin.address()
+        ));
+        // The path, what the log says of it, the status.
+        let rows = [
+            ("/key?x=1&api+key=s3cret-of-a-key&y=2", "/key?x=1&api+key=***&y=2", 200),
+            ("/key?x=2&api%20key=s3cret-that-is-wrong", "/key?x=2&api%20key=***", 401),
+            ("/token?token=s3cret.of.somebody", "/token?token=***", 401),
+            ("/open?token=s3cret.at.the.wrong.place", "/open?token=***", 200),
+            ("/nowhere?x=3&api+key=s3cret-of-a-key", "/nowhere?x=3&api+key=***", 404),
+        ];
+        for (target, logged, status) in rows {
+            let request = format!(
+                "GET {target} HTTP/1.1\r\nHost: a\r\nReferer: http://a/?token=s3cret\r\n\r\n"
+            );
+            let response = ask(&sluice.address("web"), &request);
+            assert_eq!(response.status, status, "{target}");
+            // The origin does not get the key either.
+            assert!(!response.text().contains("s3cret-of"), "{target}");
+            let line = sluice.stdout().wait_after(0, logged).expect("a line");
+            assert!(!line.contains("s3cret"), "{access}: {line}");
+        }
+        assert!(!sluice.stdout().so_far().iter().any(|line| line.contains("s3cret")), "{access}");
+        assert!(!sluice.stderr().iter().any(|line| line.contains("s3cret")), "{access}");
+        sluice.stop();
+    }
+}
+
+#[test]
 fn a_file_that_was_moved_away_is_opened_again() {
     let sluice = logging("access = \"combined\"\nfile = \"access.log\"", &nobody());
     let (log, old) =
@@ -198,6 +238,8 @@ fn a_file_that_was_moved_away_is_opened_again() {
     };
     ask(3);
     assert!(eventually(|| lines(&log) == 3));
+    let mode = std::fs::metadata(&log).unwrap().permissions().mode();
+    assert_eq!(mode & 0o137, 0, "not for every user of the system: {mode:o}");
     std::fs::rename(&log, &old).unwrap();
     ask(2);
     assert!(eventually(|| lines(&old) == 5), "until it is told, it goes on where it was");

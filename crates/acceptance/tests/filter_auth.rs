@@ -295,7 +295,7 @@ fn hmac_auth_example_of_its_page() {
             let digest = format!("sha-256=:{}:", base64(&sha256(b"hello")));
             let signature = signed(
                 secret,
-                ("POST", "/orders?a=1&b=2"),
+                ("POST", "/orders?b=2&a=1"),
                 &[&date, "host: a.example", &format!("content-digest: {digest}")],
             );
             let authorization = format!(
@@ -347,6 +347,40 @@ fn hmac_auth_example_of_its_page() {
 }
 
 #[test]
+fn the_order_of_parameters_is_signed() {
+    const SECRET: &str = "a secret of some length";
+    // How the query is signed, what is signed, what is sent, and whether it passes.
+    let rows = [
+        ("as_sent", "b=2&a=1", "b=2&a=1", 200),
+        ("as_sent", "a=1&b=2", "b=2&a=1", 401),
+        ("as_sent", "a=1&a=2", "a=2&a=1", 401),
+        ("as_sent", "a=1", "a=1&a=1", 401),
+        ("as_sent", "a=1", "a=1&", 401),
+        ("sorted", "a=1&b=2", "b=2&a=1", 200),
+        ("sorted", "a=1&a=2&b", "b&a=1&a=2", 200),
+        ("sorted", "a=1&a=2", "a=2&a=1", 401),
+    ];
+    for query in ["as_sent", "sorted"] {
+        let filter = format!(
+            "[filter.f.hmac_auth]\nkeys = {{ reports = \"{SECRET}\" }}\nquery = \"{query}\"\n"
+        );
+        let gate = Filtered::start(&filter, &[]);
+        for (_, signs, sends, status) in rows.iter().filter(|(of, ..)| *of == query) {
+            let date = now().to_string();
+            let lines = [date.as_str(), "host: a.example"];
+            let signature = signed(SECRET, ("GET", &format!("/?{signs}")), &lines);
+            let authorization =
+                format!("HMAC key=\"reports\", headers=\"host\", signature=\"{signature}\"");
+            let fields = [("Date", date.as_str()), ("Authorization", authorization.as_str())];
+            let target = format!("/?{sends}");
+            let question = Question { target: &target, fields: &fields, ..Question::default() };
+            gate.expect(*status, question);
+        }
+        gate.sluice.stop();
+    }
+}
+
+#[test]
 fn content_that_is_not_what_was_signed_never_ends() {
     const SECRET: &str = "a secret of some length";
     let filter =
@@ -392,6 +426,22 @@ fn csrf_example_of_its_page() {
     post(403, &[("Origin", "http://a.example"), ("Origin", "https://evil.example")]);
     gate.get(200, &[("Origin", "https://evil.example")]);
     assert_eq!((gate.outcome("passed"), gate.outcome("foreign")), (10, 12));
+    // A method that a framework takes for that of the request.
+    let evil = ("Sec-Fetch-Site", "cross-site");
+    for name in ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"] {
+        gate.get(403, &[evil, (name, "DELETE")]);
+        gate.get(200, &[("Sec-Fetch-Site", "same-origin"), (name, "DELETE")]);
+    }
+    for (target, status) in [("/?_method=DELETE", 403), ("/?_method=GET", 200), ("/?method=a", 200)]
+    {
+        gate.expect(status, Question { target, fields: &[evil], ..Question::default() });
+    }
+    // Every page may open a WebSocket anywhere, and has the cookies of its visitor sent with it.
+    for (origin, status) in [("https://evil.example", 403), ("http://a.example", 200)] {
+        let fields = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Origin", origin)];
+        let told = gate.ask_http1(Question { fields: &fields, ..Question::default() });
+        assert_eq!(told.status, status, "{told:?}");
+    }
     gate.sluice.stop();
 }
 

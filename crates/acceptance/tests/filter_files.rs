@@ -101,6 +101,57 @@ fn a_file_that_cannot_be_used_leaves_the_filter_as_it_was() {
 }
 
 #[test]
+fn an_emptied_file_lets_nobody_in() {
+    let scratch = Scratch::new();
+    let (keys, text) = (scratch.path().join("keys"), scratch.path().join("text"));
+    std::fs::write(&keys, format!("shop:{OLD}\n")).unwrap();
+    std::fs::write(&text, "one").unwrap();
+    let gateway = Sluice::start(&two_files(&keys, &text));
+    for emptied in ["", "# nobody is left\n"] {
+        assert_eq!(with_key(&gateway, "/keys", OLD), 200);
+        renewed(&gateway, "keys", || replace(&keys, emptied));
+        assert_eq!(with_key(&gateway, "/keys", OLD), 401, "{emptied:?}");
+        assert_eq!(with_key(&gateway, "/keys", ""), 401, "{emptied:?}");
+        // What is gone is not emptied: nobody is let in or shut out by that.
+        let mark = gateway.words().mark();
+        std::fs::remove_file(&keys).unwrap();
+        assert!(gateway.words().wait_after(mark, "no such file").is_some());
+        renewed(&gateway, "keys", || std::fs::write(&keys, format!("shop:{OLD}\n")).unwrap());
+    }
+    gateway.stop();
+}
+
+#[test]
+fn users_secrets_and_key_sets_are_emptied_too() {
+    let scratch = Scratch::new();
+    let file = |name: &str| scratch.path().join(name);
+    let hash = "$2y$04$abcdefghijklmnopqrstuuxbOxBzZl0hXwqXQ9MTGXCkbCeAPRFvC";
+    let set = format!(
+        "{{\"keys\":[{{\"kty\":\"oct\",\"alg\":\"HS256\",\"k\":\"{}\"}}]}}",
+        "A".repeat(43)
+    );
+    let rows = [
+        ("users", format!("eva:{hash}\n"), "", "basic_auth = { users_file"),
+        ("hmac", "reports:a-long-enough-key\n".to_owned(), "\n", "hmac_auth = { keys_file"),
+        ("set", set, "{\"keys\":[]}", "jwt = { jwks_file"),
+    ];
+    let mut text = String::new();
+    for (name, content, _, options) in &rows {
+        std::fs::write(file(name), content).unwrap();
+        let path = file(name);
+        text += &format!("[filter.{name}]\n{options} = \"{}\" }}\n", path.display());
+        text += &format!("[[route]]\npath = \"/{name}\"\nrespond = \"in\"\nfilters = \"{name}\"\n");
+    }
+    let gateway = Sluice::start(&config(&text));
+    for (name, _, emptied, _) in rows {
+        renewed(&gateway, name, || replace(&file(name), emptied));
+        assert_eq!(ask_both(&gateway, &format!("/{name}"), &[], &[]).status, 401, "{name}");
+    }
+    assert_eq!(metric(&gateway.admin(), FAILURES), 0);
+    gateway.stop();
+}
+
+#[test]
 fn a_swapped_link_is_a_change() {
     // As Kubernetes mounts a Secret: keys -> ..data/keys, ..data -> ..version.
     let scratch = Scratch::new();

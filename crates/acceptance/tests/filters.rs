@@ -15,7 +15,8 @@ fn conditions_say_whom_a_filter_is_for() {
     let gateway = Sluice::start(&config(
         "[filter.post]\nwhen = \"request.header['x-strict'] == 'yes'\"\n\
          guard = { methods = [\"POST\"] }\n\
-         [filter.late]\nwhen = \"response.status == 200\"\nguard = { methods = [\"POST\"] }\n\
+         [filter.late]\nwhen = \"response.status == 404\"\n\
+         headers = { response = { set = { x-late = \"1\" } } }\n\
          [[route]]\nrespond = \"ok\"\nfilters = [\"post\", \"late\"]\n",
     ));
     assert_eq!(ask_both(&gateway, "/", &[], &[]).status, 200);

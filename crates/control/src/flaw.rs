@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use sluice_model::Style;
+use sluice_model::{Problem, Style};
 
 /// One thing a configuration asks for that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,12 +14,14 @@ pub struct Flaw {
     pub message: String,
     /// The way out, where one is known.
     pub help: Option<String>,
+    /// The same with its place in the document, where that is known.
+    pub problem: Option<Box<Problem>>,
 }
 
 impl Flaw {
     /// A flaw of this element.
     pub fn new(element: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { element: element.into(), message: message.into(), help: None }
+        Self { element: element.into(), message: message.into(), help: None, problem: None }
     }
 
     /// The same with a way out.
@@ -28,14 +30,23 @@ impl Flaw {
         Self { help: Some(help.into()), ..self }
     }
 
+    /// A problem of the document that shows only when it is made what runs.
+    pub fn of_document(element: impl Into<String>, problem: Problem) -> Self {
+        let (message, help) = (problem.message.clone(), problem.help.clone());
+        Self { element: element.into(), message, help, problem: Some(Box::new(problem)) }
+    }
+
     /// The flaw as text in the manner of [`sluice_model::Problem::render`]. Ends with a newline.
     #[must_use]
     pub fn render(&self, style: Style) -> String {
+        if let Some(problem) = &self.problem {
+            return problem.render(style);
+        }
         let (red, bold, cyan, reset) = match style {
             Style::Plain => ("", "", "", ""),
             Style::Coloured => ("\u{1b}[1;31m", "\u{1b}[1m", "\u{1b}[1;36m", "\u{1b}[0m"),
         };
-        let Self { element, message, help } = self;
+        let Self { element, message, help, .. } = self;
         let mut text = format!("{red}error{reset}: {bold}{element}: {message}{reset}\n");
         if let Some(help) = help {
             text.push_str(&format!("{cyan}help{reset}: {help}\n"));
@@ -46,6 +57,9 @@ impl Flaw {
 
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(problem) = &self.problem {
+            write!(f, "{}:{}:{}: ", problem.file, problem.line, problem.column)?;
+        }
         write!(f, "{}: {}", self.element, self.message)
     }
 }

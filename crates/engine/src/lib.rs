@@ -34,6 +34,7 @@ mod presence;
 mod proxy;
 mod proxy_header;
 mod redirect;
+mod secret_parameters;
 mod serve;
 mod shed;
 mod snapshot;
@@ -49,6 +50,7 @@ pub use answer::Answer;
 pub use credentials::CertificateFields;
 pub use guard::{ConnectionGuard, ConnectionLimits};
 pub use redirect::{Redirect, RedirectProblem};
+pub use secret_parameters::SecretParameters;
 pub use shed::ConnectionCap;
 pub use snapshot::{
     AccessLog, Action, Beginning, CallSettings, ListenerPlan, ListenerTls, Mirror, Proof,

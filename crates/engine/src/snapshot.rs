@@ -16,7 +16,7 @@ use sluice_upstream::ClusterPlan;
 use sluice_wire::h1::Limits;
 
 use crate::guard::{ConnectionGuard, ConnectionLimits};
-use crate::{Admission, Answer, CertificateFields, ConnectionCap, Redirect};
+use crate::{Admission, Answer, CertificateFields, ConnectionCap, Redirect, SecretParameters};
 
 /// Everything a worker needs to know of the configuration.
 pub struct Snapshot {
@@ -72,6 +72,8 @@ pub struct AccessLog {
     pub format: Arc<AccessFormat>,
     /// The thread that writes them.
     pub writer: LogWriter,
+    /// What does not show in them.
+    pub secrets: Arc<SecretParameters>,
 }
 
 /// One listening address.

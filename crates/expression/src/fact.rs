@@ -158,6 +158,14 @@ fn note_fact(fact: Fact, needs: &mut Needs) {
     if let Some(need) = need {
         needs.add(need);
     }
+    let of_client = match fact {
+        Fact::Client | Fact::Peer | Fact::Port => true,
+        Fact::Word(word) | Fact::Truth(word) => word.is_of_client(),
+        _ => false,
+    };
+    if of_client {
+        needs.add(Need::Client);
+    }
 }
 
 fn note_family(family: Family, needs: &mut Needs) {
@@ -167,6 +175,9 @@ fn note_family(family: Family, needs: &mut Needs) {
         Family::Note => needs.add(Need::Note),
         Family::Capture => needs.add(Need::Capture),
         Family::Header | Family::Parameter | Family::Cookie => {}
+    }
+    if matches!(family, Family::Header | Family::Cookie | Family::Claim | Family::Note) {
+        needs.add(Need::Client);
     }
 }
 

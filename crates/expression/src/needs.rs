@@ -19,6 +19,9 @@ pub enum Need {
     Clock,
     /// `request.id`: one has to be made or taken over.
     RequestId,
+    /// Who sends the request, and by which connection: `client.*`, `connection.*`, `tls.*`, `certificate.*`,
+    /// `auth.*`, `request.header.*`, `request.cookie.*`, `note.*`. Two requests for the same URL may differ in it.
+    Client,
 }
 
 impl Need {
@@ -32,6 +35,7 @@ impl Need {
             Self::Certificate => 1 << 5,
             Self::Clock => 1 << 6,
             Self::RequestId => 1 << 7,
+            Self::Client => 1 << 8,
         }
     }
 }

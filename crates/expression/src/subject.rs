@@ -51,6 +51,23 @@ impl Word {
             _ => None,
         }
     }
+
+    /// Whether two requests for the same URL may differ in it because of who sends them.
+    pub(crate) const fn is_of_client(self) -> bool {
+        match self {
+            Self::Scheme | Self::RequestId | Self::Route => false,
+            Self::Listener
+            | Self::TlsVersion
+            | Self::TlsCipher
+            | Self::TlsServerName
+            | Self::TlsResumed
+            | Self::CertificateSubject
+            | Self::CertificateNames
+            | Self::CertificateFingerprint
+            | Self::User
+            | Self::Variant => true,
+        }
+    }
 }
 
 /// An exchange, as expressions see it. What is not known is absent: `None`.

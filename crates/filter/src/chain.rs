@@ -9,7 +9,7 @@ use sluice_message::{RequestHead, Span};
 use crate::Filter;
 use crate::context::{Behind, DoneContext, RequestContext, ResponseContext, Source, Whole};
 use crate::notes::Notes;
-use crate::phases::{Phase, Phases};
+use crate::phases::{Phase, Phases, ResponseCondition};
 use crate::reply::{Ready, Reply};
 use crate::transform::Transform;
 use crate::verdict::{ResponseResume, ResponseVerdict, ResponseWaiting, Resume, Verdict, Waiting};
@@ -126,10 +126,30 @@ struct Stage {
     /// The bits of those whose condition is judged before the request goes beyond this one.
     up_to_here: u64,
     when: Option<Arc<Condition>>,
+    /// When that is judged.
+    judged_by: JudgedBy,
     /// Of every request for which that holds.
     marks: Marks,
     /// Absent where the condition has to be judged in a phase that the filter itself takes no part in.
     filter: Option<Arc<dyn Filter>>,
+}
+
+/// What a condition is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JudgedBy {
+    /// The request, before it goes on.
+    Request,
+    /// The head of the response.
+    Response,
+}
+
+impl JudgedBy {
+    fn of(link: &Link) -> Self {
+        match &link.when {
+            Some(when) if when.needs().has(Need::Response) => Self::Response,
+            _ => Self::Request,
+        }
+    }
 }
 
 /// Whether there are conditions about requests.
@@ -177,7 +197,7 @@ impl Chain {
         let mut request_head = towards_origin(Phase::RequestHead);
         let mut judged = 0;
         for stage in &mut request_head {
-            judged |= stage.bit;
+            judged |= if stage.judged_by == JudgedBy::Request { stage.bit } else { 0 };
             stage.up_to_here = judged;
         }
         let conditional = match request_head.iter().any(|stage| !stage.marks.is_none()) {
@@ -452,7 +472,11 @@ impl Chain {
     /// Tells of the end.
     pub fn end(&self, done: &DoneContext<'_>) {
         for stage in &self.done {
-            if done.notes.left_out & stage.bit == 0
+            // Without a response a condition about it does not hold.
+            let unjudged =
+                stage.judged_by == JudgedBy::Response && done.notes.judged & stage.bit == 0;
+            if !unjudged
+                && done.notes.left_out & stage.bit == 0
                 && let Some(filter) = &stage.filter
             {
                 done.notes.asked.set(stage.bit);
@@ -472,7 +496,8 @@ impl Paused {
 
 impl Stage {
     fn heeds_own_answers(&self) -> bool {
-        self.filter.as_ref().is_some_and(|filter| filter.concerns(Source::Gateway))
+        // Without a filter, only a condition is judged there, by whatever response.
+        self.filter.as_ref().is_none_or(|filter| filter.concerns(Source::Gateway))
     }
 
     /// The filter, unless it is left out. A request may have been answered before its condition was judged.
@@ -540,30 +565,36 @@ fn stages<'l>(links: impl Iterator<Item = (usize, &'l Link)>, phase: Phase) -> B
 }
 
 /// The stage of a filter for a phase, if it has one there. A condition about the request is judged when the
-/// request comes, by what the client sent: later it may have been changed.
+/// request comes, by what the client sent: later it may have been changed. One about the response is judged by the
+/// head of the response.
 fn stage(place: usize, link: &Link, phase: Phase) -> Option<Stage> {
     let phases = link.filter.phases();
-    let late = link.when.as_ref().is_some_and(|when| when.needs().has(Need::Response));
-    let takes_part = phases.contain(phase);
-    let judged_here = phase == Phase::RequestHead && link.when.is_some() && !late;
+    let judged_by = JudgedBy::of(link);
+    let takes_part = phases.contain(phase) && !is_left_out(&*link.filter, judged_by, phase);
+    let judged_here = link.when.is_some()
+        && match judged_by {
+            JudgedBy::Request => phase == Phase::RequestHead,
+            JudgedBy::Response => phase == Phase::ResponseHead && phases.contain(Phase::Done),
+        };
     if !takes_part && !judged_here {
-        return None;
-    }
-    // Nobody knows yet whether it is to be called.
-    if late && matches!(phase, Phase::RequestHead | Phase::RequestBody) {
         return None;
     }
     let filter = takes_part.then(|| Arc::clone(&link.filter));
     let bit = u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place)).unwrap_or(0);
-    let marks = link.when.as_ref().map(|when| when.marks()).unwrap_or_default();
-    Some(Stage {
-        name: Arc::clone(&link.name),
-        bit,
-        up_to_here: bit,
-        when: link.when.clone(),
-        marks,
-        filter,
-    })
+    // What only prepares is called whatever the response will be.
+    let early = judged_by == JudgedBy::Response && phase == Phase::RequestHead;
+    let when = link.when.clone().filter(|_| !early);
+    let marks = when.as_ref().map(|when| when.marks()).unwrap_or_default();
+    let name = Arc::clone(&link.name);
+    Some(Stage { name, bit, up_to_here: bit, when, judged_by, marks, filter })
+}
+
+/// Whether a filter has no part in a phase because nobody knows yet whether it is to be called.
+fn is_left_out(filter: &dyn Filter, judged_by: JudgedBy, phase: Phase) -> bool {
+    let early = matches!(phase, Phase::RequestHead | Phase::RequestBody);
+    let prepares =
+        phase == Phase::RequestHead && filter.response_condition() == ResponseCondition::Prepared;
+    judged_by == JudgedBy::Response && early && !prepares
 }
 
 #[cfg(test)]

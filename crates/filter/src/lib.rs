@@ -35,7 +35,7 @@ pub use gateway::{
 };
 pub use notes::{Claims, Held, Notes};
 pub use owner::Owner;
-pub use phases::{Phase, Phases};
+pub use phases::{Phase, Phases, ResponseCondition};
 pub use reply::{Content, Ready, Reply, phrase};
 pub use service::{Client, Place, Service};
 pub use throttle::{Bandwidth, Throttle, Way};
@@ -51,6 +51,18 @@ use std::fmt::Debug;
 pub trait Filter: Debug + Send + Sync {
     /// When it is to be called. Asked once, when the chain is built.
     fn phases(&self) -> Phases;
+
+    /// What a condition about the response makes of its phases of the request. Asked when the configuration is
+    /// read, and only of a filter that has such phases. A kind that says nothing is refused with such a condition:
+    /// left out silently, a filter that authenticates would let everybody in.
+    fn response_condition(&self) -> ResponseCondition {
+        ResponseCondition::Refused
+    }
+
+    /// Names of parameters of the query that hold secrets, as they are when decoded: logs mask their values.
+    fn secret_parameters(&self) -> Vec<Box<[u8]>> {
+        Vec::new()
+    }
 
     /// The head of a request is there. Runs on the hot path: whoever has nothing to do returns
     /// [`Verdict::Continue`] without having allocated or looked at a clock.

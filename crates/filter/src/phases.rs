@@ -35,6 +35,12 @@ impl Phases {
     /// [`Phase::Done`] alone.
     pub const DONE: Self = Self(1 << 4);
 
+    /// Whether a phase of the request is among them.
+    #[must_use]
+    pub const fn act_on_requests(self) -> bool {
+        self.0 & (Self::REQUEST_HEAD.0 | Self::REQUEST_BODY.0) != 0
+    }
+
     /// Whether the phase is among them.
     #[must_use]
     pub const fn contain(self, phase: Phase) -> bool {
@@ -47,6 +53,19 @@ impl Phases {
         };
         self.0 & bit.0 != 0
     }
+}
+
+/// What becomes of the phases of the request of a filter whose condition is about the response: nobody knows yet
+/// whether the filter is to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseCondition {
+    /// The filter does not do what it is for without them: such a condition is refused.
+    Refused,
+    /// They are left out; what the filter does in the phases of the response is enough.
+    ResponseAlone,
+    /// The head of every request is shown to it: there it prepares what it may have to do to the response, and
+    /// neither refuses nor answers.
+    Prepared,
 }
 
 impl BitOr for Phases {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sluice_filter::{
-    Bandwidth, Filter, Owner, Phases, RequestContext, ResponseContext, ResponseVerdict, Throttle,
-    Verdict, Way,
+    Bandwidth, Filter, Owner, Phases, RequestContext, ResponseCondition, ResponseContext,
+    ResponseVerdict, Throttle, Verdict, Way,
 };
 use sluice_meter::FilterMeter;
 
@@ -76,6 +76,14 @@ impl Filter for BandwidthLimit {
     fn phases(&self) -> Phases {
         // Whoever limits by what an answer is like is asked when that is there.
         Phases::REQUEST_HEAD | Phases::RESPONSE_HEAD
+    }
+
+    fn response_condition(&self) -> ResponseCondition {
+        // An upload is over, as a rule, when the response is there.
+        match self.0.download {
+            Some(_) => ResponseCondition::ResponseAlone,
+            None => ResponseCondition::Refused,
+        }
     }
 
     fn on_request_head(&self, context: &mut RequestContext<'_>) -> Verdict {

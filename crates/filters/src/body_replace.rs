@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sluice_filter::{
-    Broken, Filter, Owner, Phases, RequestContext, ResponseContext, ResponseVerdict, Transform,
-    Verdict,
+    Broken, Filter, Owner, Phases, RequestContext, ResponseCondition, ResponseContext,
+    ResponseVerdict, Transform, Verdict,
 };
 use sluice_message::Fields;
 use sluice_meter::FilterMeter;
@@ -83,6 +83,14 @@ impl Filter for BodyReplace {
             Direction::Response => {
                 Phases::REQUEST_HEAD | Phases::RESPONSE_HEAD | Phases::RESPONSE_BODY
             }
+        }
+    }
+
+    fn response_condition(&self) -> ResponseCondition {
+        match self.direction {
+            Direction::Request => ResponseCondition::Refused,
+            // A plain response is asked for whatever the response will say.
+            Direction::Response => ResponseCondition::Prepared,
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rand;
 use sluice_filter::{Filter, Phases, RequestContext, ResponseContext, ResponseVerdict, Verdict};
-use sluice_message::pair::cookies;
-use sluice_message::{Method, RequestHead};
+use sluice_message::pair::{cookies, decoded, query_pairs};
+use sluice_message::{FieldId, Method, RequestHead, may_be_read_as};
 use sluice_meter::FilterMeter;
 
 use crate::identity::only_value;
@@ -50,11 +50,16 @@ impl Csrf {
     pub const OUTCOMES: &'static [&'static str] = &["passed", "foreign", "missing", "wrong"];
 
     fn judge(&self, request: &RequestHead, now: u64) -> Result<(), (usize, &'static str)> {
-        if is_safe(request.method) {
+        let change = changes(request);
+        if change == Change::None {
             return Ok(());
         }
         if !self.comes_from_here(request) {
             return Err((FOREIGN, "request made by another site"));
+        }
+        // Scripts cannot add headers to the request that opens a WebSocket: its `Origin` has to do.
+        if change == Change::Upgrade {
+            return Ok(());
         }
         let Some(token) = &self.token else { return Ok(()) };
         let Some(shown) = only_value(&request.fields, &token.field).ok().flatten() else {
@@ -124,6 +129,45 @@ impl CsrfToken {
 /// Methods that change nothing (RFC 9110, 9.2.1).
 const fn is_safe(method: Method) -> bool {
     matches!(method, Method::Get | Method::Head | Method::Options | Method::Trace)
+}
+
+/// What a request may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// Nothing.
+    None,
+    /// The protocol: whoever opens a tunnel says in it whatever he likes, with the visitor's cookies.
+    Upgrade,
+    /// What its method says.
+    Something,
+}
+
+/// Headers by which frameworks take another method for that of the request.
+const OVERRIDES: [&[u8]; 3] = [b"x-http-method-override", b"x-http-method", b"x-method-override"];
+/// The parameter that means the same.
+const OVERRIDE_PARAMETER: &[u8] = b"_method";
+
+fn changes(request: &RequestHead) -> Change {
+    let of_header = request.fields.iter().any(|(name, value)| {
+        OVERRIDES.iter().any(|known| may_be_read_as(name, known))
+            && !is_safe_name(value.iter().copied())
+    });
+    let of_parameter = query_pairs(request.query()).any(|(name, value)| {
+        decoded(name).eq(OVERRIDE_PARAMETER.iter().copied()) && !is_safe_name(decoded(value))
+    });
+    if !is_safe(request.method) || of_header || of_parameter {
+        return Change::Something;
+    }
+    // By HTTP/2 an extended CONNECT (RFC 8441) says by its protocol what `Upgrade` says.
+    let upgrades =
+        request.fields.value(FieldId::Upgrade).is_some() || !request.protocol().is_empty();
+    if upgrades { Change::Upgrade } else { Change::None }
+}
+
+/// Whether this is the name of a method that changes nothing, as frameworks read it.
+fn is_safe_name(name: impl Iterator<Item = u8>) -> bool {
+    let name: Vec<u8> = name.map(|byte| byte.to_ascii_uppercase()).collect();
+    is_safe(Method::of(name.trim_ascii()))
 }
 
 impl Filter for Csrf {
@@ -212,6 +256,49 @@ mod tests {
             let outcome = csrf(None).judge(&head(method, lines), 1).map_err(|(outcome, _)| outcome);
             assert_eq!(outcome, if passes { Ok(()) } else { Err(FOREIGN) }, "{method} {lines:?}");
         }
+    }
+
+    #[test]
+    fn upgrades_and_overridden_methods_change_something() {
+        const FROM_EVIL: (&str, &str) = ("origin", "https://evil.example");
+        const FROM_HERE: (&str, &str) = ("origin", "https://shop.example:8443");
+        const SOCKET: (&str, &str) = ("upgrade", "websocket");
+        // Method, query, field lines, and whether the request passes.
+        type Row = (&'static str, &'static str, &'static [(&'static str, &'static str)], bool);
+        let table: [Row; 21] = [
+            ("GET", "", &[SOCKET, FROM_EVIL], false),
+            ("GET", "", &[SOCKET, ("sec-fetch-site", "cross-site")], false),
+            ("GET", "", &[SOCKET, ("origin", "null")], false),
+            ("GET", "", &[SOCKET, FROM_HERE], true),
+            ("GET", "", &[SOCKET, ("origin", "https://partner.example")], true),
+            ("GET", "", &[SOCKET], true),
+            ("GET", "", &[("upgrade", "anything"), FROM_EVIL], false),
+            ("GET", "", &[("x-http-method-override", "DELETE"), FROM_EVIL], false),
+            ("GET", "", &[("X-HTTP-Method", "PUT"), FROM_EVIL], false),
+            ("HEAD", "", &[("x-method-override", "patch"), FROM_EVIL], false),
+            ("GET", "", &[("x_http_method_override", "DELETE"), FROM_EVIL], false),
+            ("GET", "", &[("x-http-method-override", "DELETE"), FROM_HERE], true),
+            ("GET", "", &[("x-http-method-override", "GET"), FROM_EVIL], true),
+            ("GET", "", &[("x-http-method-override", ""), FROM_EVIL], false),
+            ("GET", "_method=DELETE", &[("sec-fetch-site", "cross-site")], false),
+            ("GET", "a=b&%5fmethod=d%65lete", &[("sec-fetch-site", "cross-site")], false),
+            ("GET", "_method=get", &[("sec-fetch-site", "cross-site")], true),
+            ("GET", "_method=get&_method=put", &[("sec-fetch-site", "cross-site")], false),
+            ("GET", "method=DELETE", &[("sec-fetch-site", "cross-site")], true),
+            ("GET", "_method=DELETE", &[("sec-fetch-site", "same-origin")], true),
+            ("POST", "_method=GET", &[FROM_EVIL], false),
+        ];
+        for (method, query, lines, passes) in table {
+            let mut head = head(method, lines);
+            head.query = head.fields.append(query.as_bytes()).unwrap();
+            let outcome = csrf(None).judge(&head, 1).map_err(|(outcome, _)| outcome);
+            let expected = if passes { Ok(()) } else { Err(FOREIGN) };
+            assert_eq!(outcome, expected, "{method} {query} {lines:?}");
+        }
+        // RFC 8441: routed as a GET, by whose protocol it is known.
+        let mut extended = head("GET", &[FROM_EVIL]);
+        extended.protocol = extended.fields.append(b"websocket").unwrap();
+        assert!(csrf(None).judge(&extended, 1).is_err());
     }
 
     #[test]

@@ -113,6 +113,10 @@ impl Filter for KeyAuth {
         Phases::REQUEST_HEAD
     }
 
+    fn secret_parameters(&self) -> Vec<Box<[u8]>> {
+        self.options.parameter.iter().cloned().collect()
+    }
+
     fn on_request_head(&self, context: &mut RequestContext<'_>) -> Verdict {
         if let Some(name) = &self.options.user_field {
             strip(&mut context.request.fields, name);

@@ -1,5 +1,6 @@
 //! Filters: what looks at requests and answers on their way, and may change them or answer itself.
 
+mod access;
 mod bandwidth_limit;
 mod basic_auth;
 mod body_replace;
@@ -32,6 +33,7 @@ mod security;
 mod told;
 mod user_agent;
 
+pub use access::AccessControl;
 pub use body_replace::{BodyPattern, BodyRule, Letters};
 pub use cache::{CacheCookies, CacheDisk, CacheKeyPart};
 pub use canary::{
@@ -69,6 +71,7 @@ use crate::report::Report;
 use crate::section::{Key, Kind, Preset, Section};
 use crate::tree::{Node, Value};
 use crate::upstream::Roster;
+use crate::written::Written;
 
 /// A filter: what it does, and when.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +80,8 @@ pub struct Filter {
     pub name: String,
     /// The requests it is for, or answers; `None` = all.
     pub when: Option<Expression>,
+    /// Where `when` is written, or the filter itself where it has none.
+    pub written: Written,
     /// What it does.
     pub kind: FilterKind,
 }
@@ -92,7 +97,7 @@ pub struct FilterUpstream {
 
 /// Defines every kind of filter once: its key, its variant with the options, its section and its reader.
 macro_rules! kinds {
-    ($($key:literal $variant:ident $module:ident $doc:literal;)*) => {
+    ($($key:literal $variant:ident $module:ident $access:ident $doc:literal;)*) => {
         $(pub use $module::$variant;)*
 
         /// What a filter does, with its options.
@@ -104,6 +109,10 @@ macro_rules! kinds {
 
         /// The keys that say what a filter does; it has exactly one.
         const KINDS: &[&str] = &[$($key),*];
+
+        /// What each of them declares about access.
+        pub(crate) const ACCESS: &[(&str, AccessControl)] =
+            &[$(($key, AccessControl::$access)),*];
 
         pub(crate) static FILTER: Section = Section {
             name: "filter",
@@ -153,39 +162,46 @@ macro_rules! kinds {
                     $(Self::$variant(_) => $key,)*
                 }
             }
+
+            /// What its kind declares about access.
+            const fn declared_access(&self) -> AccessControl {
+                match self {
+                    $(Self::$variant(_) => AccessControl::$access,)*
+                }
+            }
         }
     };
 }
 
 kinds! {
-    "guard" Guard guard "Refuses requests by method and size.";
-    "ip" Ip ip "Lets requests through by the address of their client.";
-    "user_agent" UserAgent user_agent "Lets requests through by what they call their program.";
-    "referer" Referer referer "Lets requests through by the page they come from.";
-    "key_auth" KeyAuth key_auth "Lets requests through that bring a key.";
-    "basic_auth" BasicAuth basic_auth "Lets requests through that bring a user's name and password.";
-    "jwt" Jwt jwt "Lets requests through that bring a good JSON Web Token.";
-    "hmac_auth" HmacAuth hmac_auth "Lets requests through that are signed with a shared secret.";
-    "geo" Geo geo "Lets requests through by the place of their client, and tells origins of it.";
-    "csrf" Csrf csrf "Refuses requests that another site has a browser make.";
-    "external_auth" ExternalAuth external_auth "Asks a service of one's own whether a request may pass.";
-    "rate_limit" RateLimit rate_limit "Lets so many requests through in so much time.";
-    "concurrency_limit" KeyedConcurrency concurrency_limit "Lets so many requests be under way at once.";
-    "headers" Headers headers "Adds, changes and removes header fields.";
-    "rewrite" Rewrite rewrite "Asks the origin for another path, query or host.";
-    "redirect" RedirectFilter redirect "Sends clients to another scheme, host or path.";
-    "respond" RespondFilter respond "Gives an answer itself, at once or after a while.";
-    "request_id" RequestId request_id "Gives each request an identifier.";
-    "body_replace" BodyReplace body_replace "Replaces texts in content while it passes.";
-    "oidc" Oidc oidc "Has users sign in with an OpenID provider.";
-    "cors" Cors cors "Says which pages of other origins may use this one.";
-    "security" SecurityHeaders security "Tells browsers what a page may do.";
-    "bandwidth_limit" BandwidthLimit bandwidth_limit "Holds connections to so many bytes a second.";
-    "canary" Canary canary "Sends a part of the requests to other variants of what a route leads to.";
-    "compress" Compress compress "Makes content of answers smaller for clients that accept it so.";
-    "decompress" Decompress decompress "Makes compressed content plain, for those who have to read it.";
-    "cache" Cache cache "Keeps answers and gives them again.";
-    "lua" Lua lua "Calls functions of a script in Lua.";
+    "guard" Guard guard IfConditional "Refuses requests by method and size.";
+    "ip" Ip ip Always "Lets requests through by the address of their client.";
+    "user_agent" UserAgent user_agent Always "Lets requests through by what they call their program.";
+    "referer" Referer referer Always "Lets requests through by the page they come from.";
+    "key_auth" KeyAuth key_auth Always "Lets requests through that bring a key.";
+    "basic_auth" BasicAuth basic_auth Always "Lets requests through that bring a user's name and password.";
+    "jwt" Jwt jwt Always "Lets requests through that bring a good JSON Web Token.";
+    "hmac_auth" HmacAuth hmac_auth Always "Lets requests through that are signed with a shared secret.";
+    "geo" Geo geo Always "Lets requests through by the place of their client, and tells origins of it.";
+    "csrf" Csrf csrf Never "Refuses requests that another site has a browser make.";
+    "external_auth" ExternalAuth external_auth Always "Asks a service of one's own whether a request may pass.";
+    "rate_limit" RateLimit rate_limit Never "Lets so many requests through in so much time.";
+    "concurrency_limit" KeyedConcurrency concurrency_limit Never "Lets so many requests be under way at once.";
+    "headers" Headers headers Never "Adds, changes and removes header fields.";
+    "rewrite" Rewrite rewrite Never "Asks the origin for another path, query or host.";
+    "redirect" RedirectFilter redirect IfConditional "Sends clients to another scheme, host or path.";
+    "respond" RespondFilter respond IfConditional "Gives an answer itself, at once or after a while.";
+    "request_id" RequestId request_id Never "Gives each request an identifier.";
+    "body_replace" BodyReplace body_replace Never "Replaces texts in content while it passes.";
+    "oidc" Oidc oidc Always "Has users sign in with an OpenID provider.";
+    "cors" Cors cors Never "Says which pages of other origins may use this one.";
+    "security" SecurityHeaders security Never "Tells browsers what a page may do.";
+    "bandwidth_limit" BandwidthLimit bandwidth_limit Never "Holds connections to so many bytes a second.";
+    "canary" Canary canary Never "Sends a part of the requests to other variants of what a route leads to.";
+    "compress" Compress compress Never "Makes content of answers smaller for clients that accept it so.";
+    "decompress" Decompress decompress Never "Makes compressed content plain, for those who have to read it.";
+    "cache" Cache cache Never "Keeps answers and gives them again.";
+    "lua" Lua lua IfScripted "Calls functions of a script in Lua.";
 }
 
 /// The filters while routes are read: those with a name, and those written in place.
@@ -203,8 +219,8 @@ impl Filters {
         for (name, fields) in root.named("filter") {
             root.report.accept(name.span, parse_name(name.text));
             // A faulty filter keeps its name, so that its routes are not blamed too.
-            let position = read_filter(&fields, roster).map(|(when, kind)| {
-                filters.list.push(Filter { name: name.text.to_owned(), when, kind });
+            let position = read_filter(&fields, roster).map(|read| {
+                filters.list.push(Filter { name: name.text.to_owned(), ..read });
                 filters.list.len() - 1
             });
             filters.written.extend(position.map(|position| (name.span, position, false)));
@@ -213,20 +229,25 @@ impl Filters {
         filters
     }
 
-    /// The positions of the filters that a key names or holds, in order. `owner` names those written in
-    /// place.
+    /// The filters that a key names or holds, in order: their positions, and where they stand there. `owner` names
+    /// those written in place.
     pub(crate) fn find(
         &mut self,
         fields: &Fields<'_, '_>,
         owner: &str,
         roster: &mut Roster,
-    ) -> Vec<usize> {
+    ) -> Vec<(usize, Written)> {
         let Some(entry) = fields.entry("filters") else { return Vec::new() };
         let nodes = match &entry.node.value {
             Value::List(nodes) => nodes.as_slice(),
             _ => std::slice::from_ref(&entry.node),
         };
-        nodes.iter().filter_map(|node| self.find_one(node, owner, (fields, roster))).collect()
+        let mut found = Vec::new();
+        for node in nodes {
+            let position = self.find_one(node, owner, (fields, roster));
+            found.extend(position.map(|at| (at, Written::at(node.span, fields.report))));
+        }
+        found
     }
 
     fn find_one(
@@ -240,12 +261,12 @@ impl Filters {
             Value::Text(text) => self.named(Phrase { text: &text.value, span: node.span }, report),
             Value::Table(_) => {
                 let fields = Fields::open(Some(node), node.span, &FILTER, report);
-                let (when, kind) = read_filter(&fields, roster)?;
-                let base = format!("{owner}/{}", kind.key());
+                let read = read_filter(&fields, roster)?;
+                let base = format!("{owner}/{}", read.kind.key());
                 let taken = |name: &str| self.list.iter().any(|filter| filter.name == name);
                 let numbered = (2..).map(|number| format!("{base}#{number}"));
                 let name = std::iter::once(base.clone()).chain(numbered).find(|it| !taken(it))?;
-                self.list.push(Filter { name, when, kind });
+                self.list.push(Filter { name, ..read });
                 Some(self.list.len() - 1)
             }
             Value::Faulty => None,
@@ -285,11 +306,8 @@ impl Filters {
     }
 }
 
-/// What a filter does: the one kind that is written.
-fn read_filter(
-    fields: &Fields<'_, '_>,
-    roster: &mut Roster,
-) -> Option<(Option<Expression>, FilterKind)> {
+/// What a filter does: the one kind that is written. It has no name yet.
+fn read_filter(fields: &Fields<'_, '_>, roster: &mut Roster) -> Option<Filter> {
     let report = fields.report;
     let when = read_condition(fields, "when", &Scope::new(Phase::Response));
     let mut written = KINDS.iter().filter_map(|name| fields.written(name)).collect::<Vec<_>>();
@@ -308,5 +326,7 @@ fn read_filter(
         report.error(second.span, flaw);
     }
     let kind = read_kind(fields, &entry.key, roster)?;
-    Some((when, kind))
+    let condition = fields.entry("when").map(|entry| entry.node.span);
+    let written = Written::at(condition.unwrap_or(entry.span), report);
+    Some(Filter { name: String::new(), when, written, kind })
 }

@@ -40,6 +40,7 @@ mod status;
 mod toml;
 mod tree;
 mod upstream;
+mod written;
 mod yaml;
 
 pub use address::{Address, ServerAddress};
@@ -47,14 +48,14 @@ pub use calls::{Calls, WebCalls};
 pub use expression::Expression;
 pub use files::{FileCache, Files, Precompressed};
 pub use filter::{
-    AcceptedIds, AuthBody, AuthCache, AuthProtocol, BandwidthLimit, BasicAuth, BodyPattern,
-    BodyReplace, BodyRule, Cache, CacheCookies, CacheDisk, CacheKeyPart, Canary, CanaryCookie,
-    CanaryRamp, CanaryRollback, CanaryRule, CanaryShare, CanaryVariant, ClientAuth, Compress,
-    ContentEncoding, Cors, Csrf, CsrfToken, Decompress, EncodingLevels, ExternalAuth, Fallback,
-    Filter, FilterKind, FilterUpstream, Geo, Guard, HeaderEdits, Headers, HmacAuth, Ip, JwksSource,
-    Jwt, JwtKeys, KeyAuth, KeyOptions, KeyedConcurrency, Length, Letters, Lua, MockBody,
-    NamePattern, NamedSecrets, Oidc, OidcEndpoint, OidcProvider, OidcSession, PageOrigin, Places,
-    PlainResponses, QueryEdits, RateHeaders, RateLimit, RateRule, RedirectFilter, Referer,
+    AcceptedIds, AccessControl, AuthBody, AuthCache, AuthProtocol, BandwidthLimit, BasicAuth,
+    BodyPattern, BodyReplace, BodyRule, Cache, CacheCookies, CacheDisk, CacheKeyPart, Canary,
+    CanaryCookie, CanaryRamp, CanaryRollback, CanaryRule, CanaryShare, CanaryVariant, ClientAuth,
+    Compress, ContentEncoding, Cors, Csrf, CsrfToken, Decompress, EncodingLevels, ExternalAuth,
+    Fallback, Filter, FilterKind, FilterUpstream, Geo, Guard, HeaderEdits, Headers, HmacAuth, Ip,
+    JwksSource, Jwt, JwtKeys, KeyAuth, KeyOptions, KeyedConcurrency, Length, Letters, Lua,
+    MockBody, NamePattern, NamedSecrets, Oidc, OidcEndpoint, OidcProvider, OidcSession, PageOrigin,
+    Places, PlainResponses, QueryEdits, RateHeaders, RateLimit, RateRule, RedirectFilter, Referer,
     RequestId, RespondFilter, Rewrite, Run, SecurityHeaders, TokenPlace, Unsaid, UserAgent,
     WhenFull, WithoutCredentials,
 };
@@ -85,6 +86,7 @@ pub use upstream::{
     Server, ServerLimit, Sticky, Upstream, UpstreamHttp2, UpstreamTimeout, UpstreamTls, Verify,
     parse_servers,
 };
+pub use written::Written;
 
 #[cfg(test)]
 mod tests;

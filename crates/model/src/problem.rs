@@ -106,6 +106,11 @@ impl Problem {
         }
     }
 
+    /// Another problem at the same place.
+    pub(crate) fn saying(&self, message: &str, help: &str) -> Self {
+        Self { message: sentence(message), help: Some(sentence(help)), ..self.clone() }
+    }
+
     /// The problem as text: message, place, the line with a caret, help. Ends with a newline.
     pub fn render(&self, style: Style) -> String {
         let paint = Paint::new(style, self.severity);

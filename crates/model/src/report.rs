@@ -70,12 +70,17 @@ impl<'a> Report<'a> {
         if self.count(severity) >= MOST {
             return;
         }
-        let problem = Problem::at(self.file, &self.lines, span, severity, flaw);
+        let problem = self.problem_at(span, severity, flaw);
         let mut list = self.list.borrow_mut();
         // One value read under two rules would say the same thing twice.
         if !list.iter().any(|(_, known)| *known == problem) {
             list.push((span, problem));
         }
+    }
+
+    /// A problem at this place, which is not reported.
+    pub(crate) fn problem_at(&self, span: Span, severity: Severity, flaw: Flaw) -> Problem {
+        Problem::at(self.file, &self.lines, span, severity, flaw)
     }
 
     /// Everything found, in the order of the text.

@@ -26,6 +26,7 @@ use crate::respond::{REDIRECT, RESPOND, Redirect, Respond, read_redirect, read_r
 use crate::section::{Key, Kind, Preset, Section};
 use crate::tree::Value;
 use crate::upstream::Roster;
+use crate::written::Written;
 
 /// Which requests are meant, and what is done with them.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +63,8 @@ pub struct Route {
     pub mirror: Option<Mirror>,
     /// Positions in `Model::filters` of what it goes through, those of all routes first.
     pub filters: Vec<usize>,
+    /// Where each of them stands in `filters`.
+    pub filters_written: Vec<Written>,
 }
 
 /// What is done with a request.
@@ -269,7 +272,7 @@ pub(crate) fn read_routes(
     let common = filters.find(root, "all", roster);
     for ((route, ..), fields) in routes.iter_mut().zip(&read) {
         let own = filters.find(fields, &route.name, roster);
-        route.filters = common.iter().copied().chain(own).collect();
+        (route.filters, route.filters_written) = common.iter().cloned().chain(own).unzip();
         refuse_length(fields, route.filters.len());
     }
     if !root.report.has_errors() {
@@ -303,6 +306,7 @@ fn read_route(
         calls: read_calls(fields),
         mirror: None,
         filters: Vec::new(),
+        filters_written: Vec::new(),
     };
     for key in ["listener", "host", "method", "client"] {
         refuse_empty(fields, key);

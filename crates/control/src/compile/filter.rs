@@ -22,6 +22,7 @@ mod request_id;
 mod respond;
 mod rewrite;
 mod security;
+mod skipped;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,8 +30,8 @@ use std::sync::Arc;
 
 use sluice_cache::Claim;
 use sluice_engine::RouteFilters;
-use sluice_expression::{Condition, Phase, Scope, Template};
-use sluice_filter::{Chain, Filter, Link};
+use sluice_expression::{Condition, Need, Phase, Scope, Template};
+use sluice_filter::{Chain, Filter, Link, ResponseCondition};
 use sluice_meter::FilterMeter;
 use sluice_model::{Action, Expression, FilterKind, Model, Route};
 use sluice_net::LogWriter;
@@ -152,14 +153,20 @@ impl Shelf {
                 }
             };
             let is_same = |made: &&Made| made.kind == filter.kind && made.files.are_unchanged();
-            if let Some(same) = before.filter(is_same) {
-                all.push(Made { when, ..same.clone() });
-                continue;
-            }
-            match self.make(filter, when) {
+            let made = match before.filter(is_same) {
+                Some(same) => {
+                    let same = Made { when, ..same.clone() };
+                    same.refuse_late_condition(filter).map(|()| same)
+                }
+                None => self.make(filter, when),
+            };
+            match made {
                 Ok(made) => all.push(made),
-                Err(message) => flaws.push(Flaw::new(element(filter), message)),
+                Err(flaw) => flaws.push(flaw),
             }
+        }
+        if all.len() == model.filters.len() {
+            skipped::refuse(model, &all, flaws);
         }
         all
     }
@@ -169,21 +176,23 @@ impl Shelf {
         &self,
         filter: &sluice_model::Filter,
         when: Option<Arc<Condition>>,
-    ) -> Result<Made, String> {
+    ) -> Result<Made, Flaw> {
         let before = self.made.get(&filter.name).map(|before| &before.meter);
         let name = filter.name.as_str();
         let files = Files::default();
         let (workers, claim, log) = (self.workers, self.claim, self.log.as_ref());
         let mut tools = Tools { name, workers, claim, log, before, meter: None, files };
-        let built = build(&filter.kind, &mut tools)?;
-        Ok(Made {
+        let built = build(&filter.kind, &mut tools)
+            .map_err(|message| Flaw::new(element(filter), message))?;
+        let made = Made {
             name: name.into(),
             kind: filter.kind.clone(),
             when,
             filter: built,
             meter: tools.meter.unwrap_or_else(|| Arc::new(FilterMeter::new(1, &[]))),
             files: tools.files,
-        })
+        };
+        made.refuse_late_condition(filter).map(|()| made)
     }
 
     /// The files that the filters in force are made of.
@@ -211,10 +220,15 @@ impl Shelf {
                         names.push(format!("\"{}\"", filter.name));
                         chosen = new;
                     }
-                    Err(message) => flaws.push(Flaw::new(element(filter), message)),
+                    Err(flaw) => flaws.push(flaw),
                 }
             }
             all.push(chosen);
+        }
+        let known = flaws.len();
+        skipped::refuse(model, &all, flaws);
+        if flaws.len() > known {
+            return None;
         }
         (!names.is_empty()).then_some((all, names))
     }
@@ -229,6 +243,34 @@ impl Shelf {
     pub(crate) fn meters(&self) -> BTreeMap<String, Arc<FilterMeter>> {
         let meters = self.made.iter();
         meters.map(|(name, made)| (name.clone(), Arc::clone(&made.meter))).collect()
+    }
+}
+
+impl Made {
+    /// Names of parameters of the query that hold secrets.
+    pub(crate) fn secret_parameters(&self) -> Vec<Box<[u8]>> {
+        self.filter.secret_parameters()
+    }
+
+    /// A condition about the response leaves out the phases of the request. A filter that needs them would never
+    /// act, and one that authenticates let everybody in.
+    fn refuse_late_condition(&self, filter: &sluice_model::Filter) -> Result<(), Flaw> {
+        let late = self.when.as_ref().is_some_and(|when| when.needs().has(Need::Response));
+        if !late
+            || !self.filter.phases().act_on_requests()
+            || self.filter.response_condition() != ResponseCondition::Refused
+        {
+            return Ok(());
+        }
+        let text = filter.when.as_ref().map_or("", |when| &when.0);
+        let message = format!(
+            "`when = \"{text}\"` speaks of the response, but {} acts on the request, before there is one: \
+             it would never act",
+            filter.kind.key()
+        );
+        let help = "write a condition about the request (request.*, client.*, auth.*, ...), or give what acts on \
+                    the response a filter of its own";
+        Err(Flaw::of_document(element(filter), filter.written.error(&message, help)))
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_engine::{
-    AccessLog, Action, CallSettings, ListenerPlan, ListenerTls, Proof, Route, RouteTable, Snapshot,
-    TrustedProxies, WebCalls,
+    AccessLog, Action, CallSettings, ListenerPlan, ListenerTls, Proof, Route, RouteTable,
+    SecretParameters, Snapshot, TrustedProxies, WebCalls,
 };
 use sluice_model::Model;
 use sluice_net::process::{cpus, monotonic_micros};
@@ -160,6 +160,8 @@ impl Supervisor {
         let generation = self.snapshot.generation + 1;
         let Prepared { actions, tables, tls, clients, filters, services, access, .. } = prepared;
         let routes = self.routes(actions, &filters, generation);
+        let secrets = filters.iter().flat_map(Made::secret_parameters);
+        let secrets = Arc::new(SecretParameters::new(secrets));
         let tls = self.encryption(tls);
         let reserved = tls.iter().flatten().flat_map(|tls| tls.fields.all().cloned()).collect();
         self.keyring.take_clients(clients);
@@ -171,7 +173,11 @@ impl Supervisor {
             trusted_proxies: TrustedProxies::new(self.model.trusted_proxies.clone()),
             reserved,
             cap: Some(self.memory.cap()),
-            access: access.map(|(format, writer)| AccessLog { format, writer: writer.clone() }),
+            access: access.map(|(format, writer)| AccessLog {
+                format,
+                writer: writer.clone(),
+                secrets,
+            }),
         }
     }
 

@@ -62,11 +62,13 @@ impl Exchange<'_, '_> {
         let Some(log) = &self.scope.view.snapshot.access else { return };
         let readable = !self.request.fields.bytes().is_empty();
         let asked = self.filters.and_then(|_| self.as_asked());
+        let head = asked.as_ref().unwrap_or(self.request);
+        let masked = log.secrets.masked(head);
         let upstream = &self.upstream;
         let record = AccessRecord {
             client: self.client,
             unix_ms: unix_ms().saturating_sub(nanos / 1_000_000),
-            head: readable.then_some(asked.as_ref().unwrap_or(self.request)),
+            head: readable.then_some(masked.as_ref().unwrap_or(head)),
             status: self.status,
             received_bytes: received,
             sent_bytes: sent,

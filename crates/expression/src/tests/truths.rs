@@ -303,22 +303,31 @@ fn a_condition_knows_what_it_needs() {
         Need::Certificate,
         Need::Clock,
         Need::RequestId,
+        Need::Client,
     ];
-    let rows: [(&str, &[Need]); 14] = [
+    let rows: [(&str, &[Need]); 19] = [
         ("request.method == 'GET'", &[]),
-        ("request.header.x && client.ip in '10.0.0.0/8' && tls.resumed", &[]),
+        ("request.path == '/a' && request.parameter.b == 'c' && request.scheme == 'http'", &[]),
+        ("request.header.x", &[Need::Client]),
+        ("request.cookie.x", &[Need::Client]),
+        ("client.ip in '10.0.0.0/8'", &[Need::Client]),
+        ("client.port > 5", &[Need::Client]),
+        ("tls.resumed", &[Need::Client]),
         ("response.status == 200", &[Need::Response]),
         ("response.header.x", &[Need::Response]),
-        ("auth.user", &[Need::Auth]),
-        ("auth.claim.x", &[Need::Auth]),
-        ("canary.variant == 'a'", &[Need::Variant]),
-        ("note.x", &[Need::Note]),
+        ("auth.user", &[Need::Auth, Need::Client]),
+        ("auth.claim.x", &[Need::Auth, Need::Client]),
+        ("canary.variant == 'a'", &[Need::Variant, Need::Client]),
+        ("note.x", &[Need::Note, Need::Client]),
         ("capture.x", &[Need::Capture]),
-        ("certificate.names == 'a'", &[Need::Certificate]),
+        ("certificate.names == 'a'", &[Need::Certificate, Need::Client]),
         ("time.date == 'a'", &[Need::Clock]),
         ("time.hour > 5", &[Need::Clock]),
         ("request.id == 'a'", &[Need::RequestId]),
-        ("false && lower(note.x) == default(auth.user, 'a')", &[Need::Note, Need::Auth]),
+        (
+            "false && lower(note.x) == default(auth.user, 'a')",
+            &[Need::Note, Need::Auth, Need::Client],
+        ),
     ];
     for (text, expected) in rows {
         let needs = compile(text).needs();

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use sluice_coding::{Coding, Wish, wish};
 use sluice_filter::{
-    Filter, Owner, Phases, Reply, RequestContext, ResponseContext, ResponseVerdict, SharedBytes,
-    Transform, Verdict,
+    Filter, Owner, Phases, Reply, RequestContext, ResponseCondition, ResponseContext,
+    ResponseVerdict, SharedBytes, Transform, Verdict,
 };
 use sluice_message::{FieldId, Fields, Method, RequestHead, SpaceExhausted};
 use sluice_meter::FilterMeter;
@@ -188,6 +188,11 @@ impl Compress {
 impl Filter for Compress {
     fn phases(&self) -> Phases {
         Phases::REQUEST_HEAD | Phases::RESPONSE_HEAD | Phases::RESPONSE_BODY
+    }
+
+    fn response_condition(&self) -> ResponseCondition {
+        // The request is only looked at: which codings its client accepts.
+        ResponseCondition::Prepared
     }
 
     fn on_request_head(&self, context: &mut RequestContext<'_>) -> Verdict {

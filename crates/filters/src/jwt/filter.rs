@@ -341,6 +341,10 @@ impl Filter for Jwt {
         Phases::REQUEST_HEAD
     }
 
+    fn secret_parameters(&self) -> Vec<Box<[u8]>> {
+        self.0.options.parameter.iter().cloned().collect()
+    }
+
     fn on_request_head(&self, context: &mut RequestContext<'_>) -> Verdict {
         let core = &self.0;
         for (name, _) in &core.options.fields {

@@ -53,6 +53,19 @@ impl fmt::Display for JwksFlaw {
 }
 
 impl Jwks {
+    /// Reads a set of the operator's own, which may be empty: then no token is good.
+    ///
+    /// # Errors
+    /// As [`Jwks::parse`].
+    pub fn of_file(text: &[u8]) -> Result<Self, JwksFlaw> {
+        match Self::parse(text, Secrets::Allowed) {
+            Err(JwksFlaw::Empty) if is_emptied(text) => {
+                Ok(Self { keys: Vec::new(), ignored: Vec::new() })
+            }
+            set => set,
+        }
+    }
+
     /// Reads a set of keys. What is not understood is passed over (RFC 7517, 5).
     ///
     /// # Errors
@@ -82,6 +95,13 @@ impl Jwks {
         }
         if found.keys.is_empty() { Err(JwksFlaw::Empty) } else { Ok(found) }
     }
+}
+
+/// Whether a set is well-formed and has no key at all: somebody has taken out the last one.
+fn is_emptied(text: &[u8]) -> bool {
+    let set = serde_json::from_slice::<Map<String, Value>>(text).ok();
+    let members = set.as_ref().and_then(|set| set.get("keys")?.as_array());
+    members.is_some_and(Vec::is_empty)
 }
 
 /// Whether the key is for signatures (RFC 7517, 4.2 and 4.3).

@@ -25,8 +25,6 @@ pub enum KeyRingFlaw {
     Same(String, String),
     /// The name cannot stand in a field line.
     Name(String),
-    /// There is no key.
-    None,
     /// A line, counted from one, is not `name:key`.
     Line(usize),
     /// The system has no random bytes.
@@ -39,7 +37,6 @@ impl fmt::Display for KeyRingFlaw {
             Self::Empty(name) => write!(formatter, "the key of `{name}` is empty"),
             Self::Same(one, other) => write!(formatter, "`{one}` and `{other}` have the same key"),
             Self::Name(name) => write!(formatter, "`{}` is no name", name.escape_debug()),
-            Self::None => formatter.write_str("there is no key"),
             Self::Line(line) => write!(formatter, "line {line} is not `name:key`"),
             Self::Random => formatter.write_str("the system has no random bytes"),
         }
@@ -47,7 +44,7 @@ impl fmt::Display for KeyRingFlaw {
 }
 
 impl KeyRing {
-    /// Of these names and keys.
+    /// Of these names and keys. Without any, every key is a wrong one.
     ///
     /// # Errors
     /// [`KeyRingFlaw`]; it never holds a key.
@@ -68,7 +65,7 @@ impl KeyRing {
                 return Err(KeyRingFlaw::Same(other.into(), name));
             }
         }
-        if owners.is_empty() { Err(KeyRingFlaw::None) } else { Ok(Self { hash, owners }) }
+        Ok(Self { hash, owners })
     }
 
     /// Names and keys of a file: lines `name:key`, empty ones and those that begin with `#` left out.
@@ -118,12 +115,15 @@ mod tests {
             assert_eq!(ring.owner(wrong.as_bytes()), None, "{wrong}");
         }
         assert_eq!(format!("{ring:?}"), "KeyRing(2 keys)");
+        let none = super::KeyRing::new([]).unwrap();
+        for key in ["", "a:b", "secret"] {
+            assert_eq!(none.owner(key.as_bytes()), None, "{key}");
+        }
     }
 
     #[test]
     fn says_what_is_wrong_without_a_key() {
         let table = [
-            ("", KeyRingFlaw::None),
             ("a:1\nsecret", KeyRingFlaw::Line(2)),
             ("a:", KeyRingFlaw::Empty("a".to_owned())),
             ("a:1\nb:1", KeyRingFlaw::Same("a".to_owned(), "b".to_owned())),

@@ -10,7 +10,7 @@ use super::hash::Hash;
 pub struct Users {
     hashes: HashMap<Box<str>, Hash>,
     /// What an unknown user's password is compared with, so that he takes as long as a known one.
-    decoy: Hash,
+    decoy: Option<Hash>,
 }
 
 /// What is wrong with a file of users.
@@ -23,22 +23,19 @@ pub enum UsersFlaw {
         /// What is wrong.
         what: String,
     },
-    /// There is no user in it.
-    Empty,
 }
 
 impl fmt::Display for UsersFlaw {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line { line, what } => write!(formatter, "line {line}: {what}"),
-            Self::Empty => formatter.write_str("there is no user in it"),
         }
     }
 }
 
 impl Users {
     /// Reads lines `name:hash`; empty ones and those that begin with `#` do not count, nor does what
-    /// follows a second colon.
+    /// follows a second colon. Without any user nobody comes in.
     ///
     /// # Errors
     /// [`UsersFlaw`]; it never holds a hash.
@@ -65,7 +62,6 @@ impl Users {
                 return Err(flaw(format!("user `{name}` is there twice")));
             }
         }
-        let decoy = decoy.ok_or(UsersFlaw::Empty)?;
         Ok(Self { hashes, decoy })
     }
 
@@ -73,7 +69,7 @@ impl Users {
     #[must_use]
     pub fn verify(&self, user: &str, password: &[u8]) -> bool {
         let hash = self.hashes.get(user);
-        let right = hash.unwrap_or(&self.decoy).verify(password);
+        let right = hash.or(self.decoy.as_ref()).is_some_and(|hash| hash.verify(password));
         right && hash.is_some()
     }
 
@@ -83,7 +79,7 @@ impl Users {
         self.hashes.len()
     }
 
-    /// Whether there is none; never, since such a file is refused.
+    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
@@ -92,7 +88,7 @@ impl Users {
 
 #[cfg(test)]
 mod tests {
-    use super::{Users, UsersFlaw};
+    use super::Users;
 
     // "pw" with the lowest cost there is, in the spelling of three tools, and as argon2id.
     fn bcrypt(password: &str, version: &str) -> String {
@@ -156,7 +152,8 @@ mod tests {
             assert!(flaw.contains(wanted), "{flaw}");
             assert!(!flaw.contains(&hash[29..]) && !flaw.contains("W6ph5"), "{flaw}");
         }
-        assert_eq!(Users::parse("# nobody\n").unwrap_err(), UsersFlaw::Empty);
+        let nobody = Users::parse("# nobody\n").unwrap();
+        assert!(nobody.is_empty() && !nobody.verify("", b"") && !nobody.verify("eva", b"pw"));
         let users = Users::parse(&format!("eva:{hash}")).unwrap();
         assert!(!format!("{users:?}").contains(&hash[7..]));
     }

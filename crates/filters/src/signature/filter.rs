@@ -9,7 +9,8 @@ use sluice_message::{Fields, RequestHead};
 use sluice_meter::FilterMeter;
 
 use super::{
-    Authorization, ContentDigest, DigestCheck, Hash, Replays, Sight, Signed, canonical, parse_date,
+    Authorization, ContentDigest, DigestCheck, Hash, Replays, Sight, Signed, SignedQuery,
+    canonical, parse_date,
 };
 use crate::Secret;
 use crate::identity::{Hiding, Missing, accept, challenge, only_value, quoted, strip};
@@ -28,6 +29,8 @@ pub struct HmacAuthOptions {
     pub skew: u64,
     /// Fields that have to be signed, in lower case.
     pub signed: Vec<String>,
+    /// How the query is signed.
+    pub query: SignedQuery,
     /// Whether content has to be signed, by its digest.
     pub body: BodyDigest,
     /// What clients are told they need a signature for.
@@ -116,10 +119,12 @@ impl HmacAuth {
             .zip(&values)
             .map(|(name, value)| (name.as_str(), value.as_slice()))
             .collect();
+        let query = self.options.query.of(request.query());
+        let query = query.ok_or((MALFORMED, "parameters of one name whose order is not signed"))?;
         let text = canonical(&Signed {
             method: request.method_text(),
             path: path(request),
-            query: request.query(),
+            query: &query,
             key: &offered.key,
             date,
             fields: &fields,

@@ -24,7 +24,7 @@ mod filter;
 mod replays;
 
 pub use authorization::{Authorization, Hash};
-pub use canonical::{Signed, canonical};
+pub use canonical::{Signed, SignedQuery, canonical};
 pub use date::parse_date;
 pub use digest::{ContentDigest, DigestCheck};
 pub use filter::{BodyDigest, HmacAuth, HmacAuthOptions};

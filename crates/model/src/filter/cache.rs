@@ -7,11 +7,13 @@ use std::time::Duration;
 use ipnet::IpNet;
 use sluice_expression::{Phase, Scope};
 
+use super::{ACCESS, AccessControl};
 use crate::address::parse_network;
 use crate::duration::parse_duration;
 use crate::expression::{Expression, read_condition};
 use crate::fields::Fields;
 use crate::header::{parse_field_name, parse_response_field};
+use crate::nearest::suggestion;
 use crate::problem::Flaw;
 use crate::respond::parse_path;
 use crate::section::{Key, Kind, Preset, Section, YEAR};
@@ -50,6 +52,8 @@ pub struct Cache {
     pub wait: Duration,
     /// Requests that have nothing to do with the cache.
     pub bypass: Option<Expression>,
+    /// Kinds of access control behind it that hits do not pass.
+    pub hits_skip: Vec<String>,
     /// Who may purge by the method PURGE.
     pub purge_from: Vec<IpNet>,
     /// Fields that answers name their tags in.
@@ -206,6 +210,13 @@ pub(super) static SECTION: Section = Section {
                   `\"request.header['x-preview']\"`.",
         },
         Key {
+            name: "hits_skip",
+            kind: Kind::Texts("kind of filter"),
+            preset: Preset::Absent("none: such filters stand in front of the cache"),
+            doc: "Kinds of access control, such as `key_auth`, that may stand behind this filter: a hit is given \
+                  without asking them, so that everybody gets what they let through once.",
+        },
+        Key {
             name: "purge_from",
             kind: Kind::Texts("address or network"),
             preset: Preset::Absent("PURGE is a method like others"),
@@ -287,6 +298,7 @@ pub(super) fn read(fields: &Fields<'_, '_>, _: &mut Roster) -> Option<Cache> {
         heed_clients: fields.word("client_directives") != Some("ignore"),
         wait: duration("wait"),
         bypass: read_condition(fields, "bypass", &Scope::new(Phase::Request)),
+        hits_skip: fields.list("hits_skip", parse_access_kind),
         purge_from: fields.list("purge_from", parse_network),
         tags: or(fields.list("tags", parse_response_field), &["Surrogate-Key", "Cache-Tag"]),
         disk: fields.written("disk").and_then(|_| read_disk(&fields.table("disk"))),
@@ -317,6 +329,18 @@ fn parse_part(text: &str) -> Result<CacheKeyPart, Flaw> {
 fn unknown_part(text: &str) -> Flaw {
     Flaw::new(format!("no key has a part \"{text}\""))
         .with_help("write scheme, host, path, query, header:NAME or cookie:NAME")
+}
+
+/// The key of a kind of filters that may say who gets something.
+fn parse_access_kind(text: &str) -> Result<String, Flaw> {
+    let deciding = ACCESS.iter().filter(|(_, access)| *access != AccessControl::Never);
+    let known = deciding.map(|(key, _)| *key);
+    if known.clone().any(|key| key == text) {
+        return Ok(text.to_owned());
+    }
+    let mut flaw = Flaw::new(format!("\"{text}\" is not a kind of filter that controls access"));
+    flaw.help = suggestion(text, known, "kinds");
+    Err(flaw)
 }
 
 fn parse_parameter(text: &str) -> Result<String, Flaw> {

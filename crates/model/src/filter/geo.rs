@@ -30,6 +30,13 @@ pub struct Geo {
     pub status: u16,
 }
 
+impl Geo {
+    /// Whether it refuses anybody.
+    pub(super) fn has_rules(&self) -> bool {
+        self.allow != Places::default() || self.deny != Places::default()
+    }
+}
+
 /// Parts of the world and of the net.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {

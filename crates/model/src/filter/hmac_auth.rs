@@ -25,6 +25,8 @@ pub struct HmacAuth {
     pub skew: Duration,
     /// Fields that have to be signed.
     pub signed: Vec<String>,
+    /// Whether the parameters of the query are signed in sorted order.
+    pub sorted_query: bool,
     /// Whether content has to be signed.
     pub digest: bool,
     /// Signatures that are remembered, so that each is good once; `None` = they are good again and again.
@@ -82,6 +84,14 @@ pub(super) static SECTION: Section = Section {
             kind: Kind::Texts("header name"),
             preset: Preset::Absent("`host`"),
             doc: "Headers that have to be signed.",
+        },
+        Key {
+            name: "query",
+            kind: Kind::Word(&["as_sent", "sorted"]),
+            preset: Preset::Value("as_sent"),
+            doc: "How the query stands in the text that is signed: as it is sent, or with its parameters sorted, for \
+                  clients that sign them so and proxies that change their order. With `sorted`, parameters of one \
+                  name have to be sent in that order, since origins may take the first or the last.",
         },
         Key {
             name: "digest",
@@ -149,6 +159,7 @@ pub(super) fn read(fields: &Fields<'_, '_>, _: &mut Roster) -> Option<HmacAuth> 
         date_header: fields.parsed("date_header", parse_field_name)?,
         skew: fields.duration("skew"),
         signed,
+        sorted_query: fields.word("query") == Some("sorted"),
         digest: fields.word("digest") == Some("required"),
         once: limit.filter(|_| once),
         realm: fields.parsed("realm", parse_realm)?,

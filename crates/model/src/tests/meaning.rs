@@ -121,6 +121,7 @@ fn defaults_are_filled_in() {
             calls: Calls::default(),
             mirror: None,
             filters: vec![],
+            filters_written: Vec::new(),
         }],
         filters: vec![],
         warnings: vec![],
@@ -494,6 +495,7 @@ fn routes_arrive() {
             calls: Calls::default(),
             mirror: None,
             filters: vec![],
+            filters_written: Vec::new(),
         }
     );
     assert_eq!(routes[1].path, PathPattern::Regex(text("^/v[0-9]+/")));

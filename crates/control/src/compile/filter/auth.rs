@@ -5,10 +5,11 @@ use std::path::Path;
 
 use sluice_filters::jwt::{
     Algorithm, Expiry, Jwks, Jwt, JwtOptions, Key, KeySet, Keys, RemoteKeys, Requirement, Rules,
-    Secrets,
 };
 use sluice_filters::password::{BasicAuth, BasicAuthOptions, Users};
-use sluice_filters::signature::{BodyDigest, Hash, HmacAuth, HmacAuthOptions, Replays};
+use sluice_filters::signature::{
+    BodyDigest, Hash, HmacAuth, HmacAuthOptions, Replays, SignedQuery,
+};
 use sluice_filters::{
     CookieForm, Csrf, CsrfToken, Hiding, KeyAuth, KeyAuthOptions, KeyRing, Missing, Readers,
     SameSite, Sealer, Secret,
@@ -154,8 +155,12 @@ fn jwt_keys(
             keys
         }
         JwtKeys::File(path) => {
-            let set = Jwks::parse(&tools.files.read(path)?, Secrets::Allowed);
-            set.map_err(|why| in_file(path, &why))?.keys
+            let set = Jwks::of_file(&tools.files.read(path)?);
+            let keys = set.map_err(|why| in_file(path, &why))?.keys;
+            if keys.is_empty() {
+                return Ok(Keys::Fixed(KeySet::new(keys)));
+            }
+            keys
         }
         JwtKeys::Remote(source) => {
             return Ok(Keys::Remote(RemoteKeys {
@@ -200,6 +205,7 @@ pub(super) fn hmac_auth(
         date_field: options.date_header.as_str().into(),
         skew: options.skew.as_secs(),
         signed: options.signed.clone(),
+        query: if options.sorted_query { SignedQuery::Sorted } else { SignedQuery::AsSent },
         body: if options.digest { BodyDigest::Required } else { BodyDigest::Optional },
         realm: options.realm.clone(),
         hiding: hiding(options.hide),
