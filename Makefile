@@ -21,7 +21,7 @@ ACCEPTANCE := $(patsubst crates/acceptance/tests/%.rs,--test %,$(wildcard crates
 # How long `make soak` goes on, in seconds.
 SOAK ?= 3600
 
-.PHONY: help run test audit soak floods bench release xtask
+.PHONY: help run test audit soak floods bench release xtask overload
 
 help:
 	@echo "make run     build the release binary and start it on examples/quickstart.toml"
@@ -34,6 +34,7 @@ help:
 	@echo "             threads must not grow; writes bench/reports/soak.md and the samples beside it"
 	@echo "make floods  floods of frames and slow clients against Sluice and nginx (minutes): writes"
 	@echo "             bench/reports/floods.md"
+	@echo "make overload  offer three times what can be served, with and without limits, write bench/RESULTS.md"
 	@echo "cargo xtask  tasks of the repository: tidy, generate, bench, gate"
 
 run: release
@@ -69,6 +70,9 @@ floods: release
 	@$(STEP) "tools" .ci/tools nginx:nginx
 	SLUICE_BIN=$(abspath $(SLUICE)) ATTACKS_REPORT=$(abspath bench/reports/floods.md) \
 		$(CARGO) test --locked --workspace --test attacks a_table -- --nocapture
+
+overload: release xtask
+	$(XTASK) bench overload
 
 # Every suite is run even if one before it failed.
 bench: release xtask

@@ -8,6 +8,7 @@ mod lines;
 mod load;
 mod measure;
 mod options;
+mod overload;
 mod pages;
 mod peers;
 mod report;
@@ -55,6 +56,7 @@ usage: cargo xtask bench [OPTION ...]      the servers
        cargo xtask bench tls [OPTION ...]   the servers, over TLS and HTTP/2 (the same)
        cargo xtask bench filters [OPTION ...]  what filters cost (the same)
        cargo xtask bench pages [OPTION ...] files, compression and caches (the same)
+       cargo xtask bench overload [OPTION ...]  three times what can be served (the same)
   --only LIST      of instructions, routes, cpu, pipelined, memory, calls, upstreams, slow (comma-separated)
   --rounds N       rounds of wrk (5)
   --seconds N      seconds of each run of wrk (3)
@@ -74,6 +76,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("load", rest)) => return generator::run(root, sluice, rest),
         Some(("pages", rest)) => return pages::run(root, sluice, rest),
+        Some(("overload", rest)) => return overload::run(root, sluice, rest),
         Some(("tls", rest)) => return secure::run(root, sluice, rest),
         Some(("filters", rest)) => return filters::run(root, sluice, rest),
         _ => {}

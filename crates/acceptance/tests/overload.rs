@@ -298,6 +298,49 @@ fn who_waits_for_a_route_holds_nothing_of_the_others() {
 }
 
 #[test]
+fn three_times_what_is_served_costs_refusals_and_nothing_else() {
+    for limit in ["limit = 4", "adaptive = { min = 4, max = 4 }"] {
+        let (gate, crowd) = (Gate::new(), Crowd::default());
+        let (of_origin, counted) = (gate.clone(), crowd.clone());
+        let origin = Origin::start(move |exchange: &mut Exchange| {
+            counted.watch(|| {
+                of_origin.pass();
+                Ok(())
+            })?;
+            behaviour::mirror(exchange)
+        });
+        let sluice = limited(&origin, &format!("{{ {limit}, queue = 4, wait = \"1m\" }}"));
+        // Four are worked on and four wait; twice as many are too many.
+        let mut clients: Vec<ByteScript> = (0..4).map(|_| sent(&sluice, LIMITED)).collect();
+        assert!(origin.wait_for_requests(4), "{limit}");
+        clients.extend((0..4).map(|_| sent(&sluice, LIMITED)));
+        wait_for_waiting(&sluice, 4);
+        for count in 1..=16 {
+            let mut late = sent(&sluice, LIMITED);
+            assert_eq!(answer(&mut late).status, 503, "{limit}");
+            assert_eq!(refused(&sluice, "full"), count, "{limit}");
+        }
+        // Probes are answered meanwhile, and so is the admin listener, which the counts come from.
+        assert_eq!(get(&sluice.address("web"), "/well").status, 200, "{limit}");
+        assert_eq!(get(&sluice.admin(), "/upstreams").status, 200, "{limit}");
+        // A client that gives up does not reach the origin.
+        clients.pop().unwrap().reset();
+        wait_for_waiting(&sluice, 3);
+        gate.open();
+        clients.iter_mut().for_each(|client| assert_eq!(answer(client).status, 200, "{limit}"));
+        assert_eq!((crowd.most(), origin.requests().len()), (4, 7), "{limit}");
+        // Nothing is left of it.
+        assert!(eventually(|| gauge(&sluice, "active_requests") == 0), "{limit}");
+        assert_eq!(gauge(&sluice, "waiting_requests"), 0, "{limit}");
+        for _ in 0..20 {
+            assert_eq!(get(&sluice.address("web"), "/limited").status, 200, "{limit}");
+        }
+        assert_eq!(refused(&sluice, "full"), 16, "{limit}");
+        sluice.stop();
+    }
+}
+
+#[test]
 fn an_adaptive_limit_follows_the_origin() {
     let slow = Arc::new(AtomicBool::new(false));
     let of_origin = Arc::clone(&slow);
@@ -413,6 +456,9 @@ fn a_flood_makes_memory_short_and_afterwards_everybody_is_served_again() {
     assert!(eventually(|| rejected(&sluice) > 0));
     gate.open();
     drop(flood);
+    // A busy gateway hears of it one by one.
+    let open = || metric(&sluice.admin(), "sluice_listener_connections{listener=\"web\"}");
+    assert!(eventually(|| open() == 0));
     assert!(eventually(|| is_let_in(&sluice)));
     for _ in 0..50 {
         assert!(is_let_in(&sluice), "also while the allocator keeps the memory");

@@ -186,21 +186,32 @@ struct Pressure {
     limit: u64,
     /// The most that was used since memory became short.
     most: u64,
+    /// The most connections of late: a flood may be over when its memory is seen.
+    crowd: u32,
     cap: Option<u32>,
 }
 
+/// So many connections there may be in any case. The allocator keeps memory that nobody uses any more, so a gateway
+/// that serves nobody would go on like that.
+const LEAST: u32 = 16;
+
 impl Pressure {
     const fn new(limit: u64) -> Self {
-        Self { limit, most: 0, cap: None }
+        Self { limit, most: 0, crowd: 0, cap: None }
     }
 
     fn look(&mut self, used: u64, connections: u32) -> Option<u32> {
+        self.crowd = connections.max(self.crowd - self.crowd / 8);
         if used < self.limit / 10 * 9 {
             (self.most, self.cap) = (0, None);
         } else if used >= self.limit && used > self.most.saturating_add(self.most / 64) {
-            // Short, or shorter than it was: one of ten has to go.
-            let fewer = connections - connections.div_ceil(10);
-            self.cap = Some(self.cap.map_or(fewer, |cap| cap.min(fewer)));
+            // Short, or shorter than it was: one of ten has to go. Where fewer are left than there may be, memory grew
+            // for another reason, and half of what there may be is enough at a time.
+            let cap = match self.cap {
+                None => self.crowd - self.crowd.div_ceil(10),
+                Some(cap) => (connections - connections.div_ceil(10)).max(cap / 2).min(cap),
+            };
+            self.cap = Some(cap.max(LEAST));
             self.most = used;
         }
         self.cap
@@ -237,9 +248,23 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_below_what_the_program_needs_lets_nobody_in() {
-        assert_eq!(Pressure::new(1).look(10_000, 0), Some(0));
-        assert_eq!(Pressure::new(1).look(10_000, 1), Some(0));
+    fn nobody_is_locked_out_for_good() {
+        // A limit below what the program needs.
+        assert_eq!(Pressure::new(1).look(10_000, 0), Some(LEAST));
+        assert_eq!(Pressure::new(1).look(10_000, 1), Some(LEAST));
+        // The flood is over before its memory is seen, and the allocator keeps that for ever.
+        let mut pressure = Pressure::new(1000);
+        assert_eq!(pressure.look(900, 8000), None);
+        let cap = pressure.look(1500, 0).unwrap();
+        assert!((6000..7200).contains(&cap), "{cap}");
+        // What grows while few are left costs half at a time, and no more than all but a few.
+        assert_eq!(pressure.look(1600, 3), Some(cap / 2));
+        let mut used = 1600;
+        for _ in 0..20 {
+            used += used / 32;
+            pressure.look(used, 3);
+        }
+        assert_eq!(pressure.cap, Some(LEAST));
     }
 
     #[test]
