@@ -122,6 +122,7 @@ fn searches_end_with_the_budget() {
         "text:gsub('%s*%s*x', {})",
         "text:gsub('%s*%s*x', function() end)",
         "text:find('.-%b ()')",
+        "require('regex').find(text, '(?:\\\\s(?=.*x|\\\\s))*y')",
         "pcall(string.match, text, '.-.-x') pcall(string.match, text, '.-.-x') ",
         "xpcall(string.match, function() return text:match('.-.-x') end, text, '.-.-x')",
     ] {
