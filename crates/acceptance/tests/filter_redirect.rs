@@ -24,6 +24,28 @@ fn the_example_of_the_page_does_what_it_says() {
 }
 
 #[test]
+fn the_action_has_templates_and_its_old_names() {
+    let gateway = Sluice::start(&config(
+        "[[route]]\npath = \"/old/*\"\nredirect = { to = \"https://{host}{path}{query}\", status = 308 }\n\
+         [[route]]\npath = \"/new/{id}\"\nredirect = \"https://{request.host}/users/{capture.id}?by={url_encode(request.header.x)}\"\n\
+         [[route]]\nredirect = \"{request.parameter.to}\"\n",
+    ));
+    let host = ["-H", "Host: a.example:8080", "-H", "x: b c&d"];
+    for (target, status, location) in [
+        ("/old/%41?b=c", 308, "https://a.example/old/%41?b=c"),
+        ("/old/x", 308, "https://a.example/old/x"),
+        ("/new/7", 302, "https://a.example/users/7?by=b%20c%26d"),
+        ("/?to=//evil.example", 302, "/evil.example"),
+        ("/?to=/a%0d%0aset-cookie:b", 302, "/a%0D%0Aset-cookie:b"),
+    ] {
+        let reply = ask_both(&gateway, target, &host, &["location", "set-cookie"]);
+        assert_eq!((reply.status, reply.value("location")), (status, location), "{target}");
+        assert_eq!(reply.content, format!("{location}\n"));
+    }
+    gateway.stop();
+}
+
+#[test]
 fn who_is_there_passes_and_nobody_is_sent_out() {
     let gateway = Sluice::start(&config(
         "[[route]]\npath = \"/there\"\nrespond = \"there\"\nfilters = [{ redirect = { scheme = \"http\", path = \"/there\" } }]\n\

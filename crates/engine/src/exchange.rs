@@ -293,7 +293,6 @@ impl<'e, 'c> Exchange<'e, 'c> {
     pub(crate) fn perform(&mut self, route: &'e Route) -> Step<'e> {
         match &route.action {
             Action::Respond(answer) => self.answered(|exchange| Ok(exchange.respond(answer))),
-            Action::Redirect(redirect) => self.answered(|exchange| exchange.redirect(redirect)),
             Action::Report(report) => {
                 let answer = report.report(self.request);
                 self.answered(|exchange| exchange.tell(answer))
@@ -302,7 +301,7 @@ impl<'e, 'c> Exchange<'e, 'c> {
                 Some(cluster) => Step::Proxy(cluster, self.body_limit(route)),
                 None => Step::Stopped(Fault::internal(FaultKind::Broken).into()),
             },
-            Action::Handle(handler) => self.handle(route, &**handler),
+            Action::Handle(handler) | Action::Redirect(handler) => self.handle(route, &**handler),
         }
     }
 

@@ -33,7 +33,6 @@ mod patience;
 mod presence;
 mod proxy;
 mod proxy_header;
-mod redirect;
 mod secret_parameters;
 mod serve;
 mod shed;
@@ -49,7 +48,6 @@ pub use admission::{Admission, Limit, LimitKind, LimitSettings, Limiter};
 pub use answer::Answer;
 pub use credentials::CertificateFields;
 pub use guard::{ConnectionGuard, ConnectionLimits};
-pub use redirect::{Redirect, RedirectProblem};
 pub use secret_parameters::SecretParameters;
 pub use shed::ConnectionCap;
 pub use snapshot::{

@@ -16,7 +16,7 @@ use sluice_upstream::ClusterPlan;
 use sluice_wire::h1::Limits;
 
 use crate::guard::{ConnectionGuard, ConnectionLimits};
-use crate::{Admission, Answer, CertificateFields, ConnectionCap, Redirect, SecretParameters};
+use crate::{Admission, Answer, CertificateFields, ConnectionCap, SecretParameters};
 
 /// Everything a worker needs to know of the configuration.
 pub struct Snapshot {
@@ -268,8 +268,8 @@ pub enum WebCalls {
 pub enum Action {
     /// Always the same.
     Respond(Answer),
-    /// Another place.
-    Redirect(Redirect),
+    /// Another place. Asked as [`Action::Handle`] is; apart from that, since nobody takes its answer for a tunnel.
+    Redirect(Arc<dyn Filter>),
     /// An origin; index into [`Snapshot::clusters`].
     Proxy(usize),
     /// The gateway, about itself.

@@ -40,8 +40,10 @@ enum Fact {
 const FACTS: &[(&str, Fact)] = &[
     ("request.method", Fact::Head(HeadPart::Method)),
     ("request.path", Fact::Head(HeadPart::Path)),
+    ("request.raw_path", Fact::Head(HeadPart::RawPath)),
     ("request.target", Fact::Head(HeadPart::Target)),
     ("request.query", Fact::Head(HeadPart::Query)),
+    ("request.search", Fact::Head(HeadPart::Search)),
     ("request.host", Fact::Head(HeadPart::Host)),
     ("request.authority", Fact::Head(HeadPart::Authority)),
     ("request.scheme", Fact::Word(Word::Scheme)),
@@ -114,7 +116,7 @@ pub(crate) fn resolve(
         }
     }
     let Some((_, fact)) = FACTS.iter().find(|(known, _)| *known == name) else {
-        return Err(unknown(&name, segments));
+        return Err(unknown(&name, segments, scope));
     };
     if matches!(fact, Fact::Status) {
         response_is_known(scope, whole(segments))?;
@@ -266,7 +268,7 @@ fn response_is_known(scope: &Scope, span: Range<usize>) -> Result<(), Expression
     }
 }
 
-fn unknown(name: &str, segments: &[Segment]) -> ExpressionProblem {
+fn unknown(name: &str, segments: &[Segment], scope: &Scope) -> ExpressionProblem {
     let message = format!("there is no fact '{}'", name.escape_debug());
     let problem = ExpressionProblem::new(message, whole(segments));
     // A family with a mistyped name: `request.headers.x`.
@@ -281,11 +283,20 @@ fn unknown(name: &str, segments: &[Segment]) -> ExpressionProblem {
     if let Some(near) = nearest(name, names()) {
         return problem.with_help(format!("did you mean {near}?"));
     }
+    // The name without the group: `host` instead of `request.host`.
+    let last = |known: &&str| known.rsplit('.').next() == Some(name);
+    if let Some(meant) = names().find(last).or_else(|| scope.meant(name)) {
+        return problem.with_help(format!("did you mean {meant}?"));
+    }
     let group = segments.first().map(|first| first.text.as_str()).unwrap_or_default();
     let inside = |name: &&str| name.split('.').next() == Some(group);
     let known: Vec<&str> = names().filter(inside).collect();
     if known.is_empty() {
-        return problem.with_help("a text stands in quotes: 'text'");
+        let usual: Vec<&str> = scope.usual().collect();
+        return problem.with_help(match usual.is_empty() {
+            true => "a text stands in quotes: 'text'".to_owned(),
+            false => format!("there are: {}, and others", usual.join(", ")),
+        });
     }
     problem.with_help(format!("there are: {}", known.join(", ")))
 }

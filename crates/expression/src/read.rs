@@ -152,6 +152,8 @@ impl HeadPart {
             Self::Query => head.query(),
             Self::Host => return present(host(head.host())),
             Self::Authority => head.authority(),
+            Self::RawPath => head.target().split(|&byte| byte == b'?').next().unwrap_or_default(),
+            Self::Search => return search(head),
             Self::Version => match head.version {
                 Version::Http10 => b"HTTP/1.0",
                 Version::Http11 => b"HTTP/1.1",
@@ -160,6 +162,12 @@ impl HeadPart {
         };
         present(Cow::Borrowed(text))
     }
+}
+
+/// The query with its question mark.
+fn search(head: &RequestHead) -> Option<Cow<'_, [u8]>> {
+    let query = head.query();
+    (!query.is_empty()).then(|| Cow::Owned([b"?", query].concat()))
 }
 
 /// An empty part of a head is one that is not there.

@@ -69,8 +69,10 @@ impl Template {
                 Some([b'{', b'{', ..]) => literal.push('{'),
                 Some([b'}', b'}', ..]) => literal.push('}'),
                 Some([b'{', ..]) => {
-                    let mut parser = Parser::new(text, at + 1, scope)?;
+                    let (written, start, end) = spelled(text, at + 1, scope);
+                    let mut parser = Parser::new(written, start, scope)?;
                     let (operand, behind) = parser.placeholder()?;
+                    let behind = end.unwrap_or(behind);
                     needs = needs.and(parser.needs());
                     let part = match operand.value {
                         Value::Truth(truth) => Part::Truth(truth),
@@ -90,6 +92,20 @@ impl Template {
         }
         push_literal(&mut parts, &mut literal);
         Ok(Self { parts: parts.into(), needs })
+    }
+
+    /// Whether what it becomes begins with a value and not with a text that stands in it.
+    #[must_use]
+    pub fn starts_with_value(&self) -> bool {
+        matches!(&*self.parts, [Part::Text(_) | Part::Truth(_), ..])
+    }
+
+    /// The texts between braces.
+    pub fn literals(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Literal(text) => Some(&**text),
+            Part::Text(_) | Part::Truth(_) => None,
+        })
     }
 
     /// What it reads.
@@ -280,6 +296,17 @@ fn with_scratch<R>(write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         text.clear();
         write(text)
     })
+}
+
+/// The expression behind a brace: the text it stands in, where it begins there, and where the template goes on if that is
+/// known. An old spelling is read as what is written today.
+fn spelled<'t>(text: &'t str, at: usize, scope: &Scope) -> (&'t str, usize, Option<usize>) {
+    let inside = text.get(at..).and_then(|rest| rest.split_once('}')).map(|(inside, _)| inside);
+    let today = inside.and_then(|inside| Some((inside.len(), scope.today(inside)?)));
+    match today {
+        Some((length, today)) => (today, 0, Some(at + length + 1)),
+        None => (text, at, None),
+    }
 }
 
 /// A value, unless it is too long.

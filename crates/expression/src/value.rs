@@ -38,6 +38,8 @@ pub(crate) enum HeadPart {
     Query,
     Host,
     Authority,
+    RawPath,
+    Search,
     Version,
 }
 

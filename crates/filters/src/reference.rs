@@ -13,6 +13,19 @@ pub(crate) fn push_path_value(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a value to a reference to another place: what no URL has is escaped (RFC 3986, 2), and nothing else, since a
+/// value may be a part of any kind.
+pub(crate) fn push_reference_value(value: &[u8], out: &mut Vec<u8>) {
+    for (at, &byte) in value.iter().enumerate() {
+        let plain = byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=".contains(&byte);
+        if plain || (byte == b'%' && is_escape(value.get(at + 1..))) {
+            out.push(byte);
+        } else {
+            push_escape(byte, out);
+        }
+    }
+}
+
 /// Appends a name or value to a query: everything but letters, digits, `-`, `.`, `_` and `~` is escaped.
 pub(crate) fn push_query_value(value: &[u8], out: &mut Vec<u8>) {
     for &byte in value {

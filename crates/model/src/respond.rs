@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::fields::Fields;
+use sluice_expression::{Scope, Template};
+
+use crate::expression::{Expression, template};
+use crate::fields::{Fields, Phrase};
 use crate::header::{parse_field_value, parse_response_field};
 use crate::media::media_type;
-use crate::nearest::suggestion;
 use crate::place::Span;
 use crate::problem::Flaw;
 use crate::report::Report;
@@ -42,7 +44,6 @@ pub struct Redirect {
 }
 
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
-const PLACEHOLDERS: [&str; 4] = ["scheme", "host", "path", "query"];
 
 pub(crate) static RESPOND: Section = Section {
     name: "route.respond",
@@ -85,10 +86,10 @@ pub(crate) static REDIRECT: Section = Section {
     keys: &[
         Key {
             name: "to",
-            kind: Kind::Text("target"),
+            kind: Kind::Text("template"),
             preset: Preset::Required,
-            doc: "Where to: an URL or a path. `{scheme}`, `{host}`, `{path}` and `{query}` are \
-                  those of the request, as in `\"https://{host}{path}\"`.",
+            doc: "Where to: a URL or a path, a template such as \
+                  `\"https://{request.host}{request.target}\"` (docs/expressions.md).",
         },
         Key {
             name: "status",
@@ -163,7 +164,7 @@ pub(crate) fn parse_path(text: &str) -> Result<PathBuf, Flaw> {
 /// `redirect = "/new"` or its table.
 pub(crate) fn read_redirect(node: &Node, span: Span, report: &Report<'_>) -> Option<Redirect> {
     if let Value::Text(text) = &node.value {
-        let to = report.accept(node.span, parse_target(&text.value))?;
+        let to = target(Phrase { text: &text.value, span: node.span }, report)?;
         return Some(Redirect { to, status: 302 });
     }
     let fields = Fields::open(Some(node), span, &REDIRECT, report);
@@ -174,36 +175,31 @@ pub(crate) fn read_redirect(node: &Node, span: Span, report: &Report<'_>) -> Opt
             .with_help("use one of 301, 302, 303, 307, 308");
         report.error(place, flaw);
     }
-    Some(Redirect { to: fields.parsed("to", parse_target)?, status })
+    Some(Redirect { to: target(fields.text("to")?, report)?, status })
 }
 
-fn parse_target(text: &str) -> Result<String, Flaw> {
+/// A template whose own texts are fit for a URL.
+fn target(written: Phrase<'_>, report: &Report<'_>) -> Option<String> {
+    let Expression(text) = template(written, &Scope::of_redirects(), report)?;
+    let compiled = Template::compile(&text, &Scope::of_redirects()).ok()?;
+    report.accept(written.span, check_target(&text, &compiled))?;
+    Some(text)
+}
+
+fn check_target(text: &str, template: &Template) -> Result<(), Flaw> {
     if text.is_empty() {
         return Err(Flaw::new("the target of the redirect is empty"));
     }
+    let literals: Vec<&[u8]> = template.literals().collect();
+    let any = |odd: fn(&u8) -> bool| literals.iter().any(|literal| literal.iter().any(odd));
     // A line break would forge header fields; a blank cannot stand in a URL (RFC 3986).
-    if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+    if any(|byte| byte.is_ascii_control() || byte.is_ascii_whitespace()) {
         return Err(Flaw::new("the target of a redirect must not hold blanks or line breaks")
             .with_help("write a blank as %20"));
     }
-    if !text.is_ascii() {
+    if any(|byte| !byte.is_ascii()) {
         return Err(Flaw::new("the target of a redirect has characters no URL has")
             .with_help("percent-encode them, an \"ä\" is %C3%A4"));
     }
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
-        let Some((name, after)) = after.split_once('}').filter(|_| !before.contains('}')) else {
-            return Err(Flaw::new("the braces in the target do not close"));
-        };
-        if !PLACEHOLDERS.contains(&name) {
-            let mut flaw = Flaw::new(format!("{{{name}}} is not known in a redirect"));
-            flaw.help = suggestion(name, PLACEHOLDERS, "names");
-            return Err(flaw);
-        }
-        rest = after;
-    }
-    match rest.contains('}') {
-        true => Err(Flaw::new("the braces in the target do not close")),
-        false => Ok(text.to_owned()),
-    }
+    Ok(())
 }

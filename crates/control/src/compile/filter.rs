@@ -342,7 +342,7 @@ pub(crate) fn route_filters(route: &Route, made: &[Made]) -> Option<RouteFilters
     let chain = Chain::new(&links.collect::<Vec<_>>());
     // What answers by itself is asked in the way of filters.
     let chain = match route.action {
-        Action::Files(_) | Action::Lua(_) => chain.unwrap_or_default(),
+        Action::Files(_) | Action::Lua(_) | Action::Redirect(_) => chain.unwrap_or_default(),
         _ => chain?,
     };
     Some(RouteFilters { chain, captures: Captures::of(&path_spec(&route.path)) })

@@ -15,8 +15,10 @@ mod tls;
 
 use std::sync::Arc;
 
-use sluice_engine::{Answer, Redirect};
+use sluice_engine::Answer;
+use sluice_expression::{Scope, Template};
 use sluice_filter::{Filter, Service};
+use sluice_filters::RedirectAction;
 use sluice_lua::Program;
 use sluice_meter::AccessFormat;
 use sluice_model::{AccessLog, Action, Listener, Log, Model, Route};
@@ -62,7 +64,7 @@ pub(crate) type Services = Vec<Option<Arc<dyn Service>>>;
 #[derive(Debug)]
 pub(crate) enum PreparedAction {
     Respond(Answer),
-    Redirect(Redirect),
+    Redirect(Arc<dyn Filter>),
     Proxy(usize),
     Handle(Arc<dyn Filter>),
     Health,
@@ -131,9 +133,10 @@ fn prepare_action(
 ) -> Result<PreparedAction, String> {
     match &route.action {
         Action::Respond(respond) => answer::answer(respond).map(PreparedAction::Respond),
-        Action::Redirect(redirect) => Redirect::parse(redirect.status, &redirect.to)
-            .map(PreparedAction::Redirect)
-            .map_err(|problem| format!("redirect: {}", problem.0)),
+        Action::Redirect(redirect) => Template::compile(&redirect.to, &Scope::of_redirects())
+            .map(|to| RedirectAction::new(redirect.status, to))
+            .map(|action| PreparedAction::Redirect(Arc::new(action)))
+            .map_err(|problem| format!("redirect: {problem}")),
         Action::Proxy(proxy) => Ok(PreparedAction::Proxy(proxy.upstream)),
         Action::Files(wanted) => files::files(wanted, shelf.workers()).map(PreparedAction::Handle),
         Action::Lua(script) => {

@@ -5,7 +5,7 @@ use sluice_message::{BodyLength, Expectation, Fault, FaultKind, Lines, Persisten
 
 use super::{After, AnswerProgress, Exchange, METHODS, Queued, Step, Stop, exhausted};
 use crate::answer::{Reply, judge};
-use crate::{Answer, Redirect, ReportAnswer, TraceMethod};
+use crate::{Answer, ReportAnswer, TraceMethod};
 
 /// Content of a request that nobody asked for is read up to this size, to keep the connection.
 const DISCARD: u64 = 64 * 1024;
@@ -129,14 +129,6 @@ impl<'e> Exchange<'e, '_> {
             Persistence::Close if self.downstream.is_own() => After::Close,
             _ => After::Next,
         }
-    }
-
-    pub(super) fn redirect(&mut self, redirect: &Redirect) -> Result<Queued, Fault> {
-        let location = redirect.location(self.request, self.connection.scheme());
-        let body = format!("{}\n", String::from_utf8_lossy(&location));
-        let mut head = self.own_head(redirect.status, "text/plain; charset=utf-8")?;
-        head.fields.push(b"location", &location).map_err(|_| exhausted())?;
-        Ok(self.send_own(head, body.as_bytes()))
     }
 
     pub(super) fn tell(&mut self, answer: ReportAnswer) -> Result<Queued, Fault> {

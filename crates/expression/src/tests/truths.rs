@@ -43,6 +43,8 @@ const FULL: &[(&str, bool)] = &[
     (r"request.path not matches '^/v\d'", true),
     (r"'it\'s' matches 'it\'s'", true),
     ("request.target == '/api/users/7?a=1&b=x%20y&b=z&e=&%6eame=n&flag'", true),
+    ("request.raw_path == '/api/users/7'", true),
+    ("request.search starts_with '?a=1&'", true),
     ("request.query starts_with 'a=1&'", true),
     ("request.host == 'shop.example'", true),
     ("request.authority == 'Shop.Example.:8443'", true),
@@ -172,6 +174,7 @@ fn conditions_hold_or_do_not() {
 /// All that may be absent.
 const ABSENT: &[&str] = &[
     "request.query",
+    "request.search",
     "request.host",
     "request.authority",
     "request.scheme",

@@ -58,6 +58,13 @@ macro_rules! variables {
         /// Variables of an access-log template: name and meaning.
         pub const VARIABLES: &[(&str, &str)] = &[
             $(($name, $meaning),)*
+            ("request.scheme", "As in expressions, the same as scheme"),
+            ("route.id", "As in expressions, the same as route"),
+            ("connection.listener", "As in expressions, the same as listener"),
+            ("tls.cipher", "As in expressions, the same as tls.suite"),
+            ("certificate.subject", "As in expressions, the same as tls.client.subject"),
+            ("certificate.names", "As in expressions, the same as tls.client.names"),
+            ("certificate.fingerprint", "As in expressions, the same as tls.client.fingerprint"),
             ("request.header.<name>", "Value of a request header; lines of one name joined by a comma"),
         ];
 
@@ -66,7 +73,7 @@ macro_rules! variables {
             pub(super) fn of(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$variable),)*
-                    _ => None,
+                    _ => Self::of_expression(name),
                 }
             }
         }
@@ -154,6 +161,20 @@ impl Style {
 }
 
 impl Variable {
+    /// The variable that has this name in expressions, where the log calls it otherwise.
+    fn of_expression(name: &str) -> Option<Self> {
+        Some(match name {
+            "request.scheme" => Self::Scheme,
+            "route.id" | "route.name" => Self::Route,
+            "connection.listener" => Self::Listener,
+            "tls.cipher" => Self::TlsSuite,
+            "certificate.subject" => Self::TlsClientSubject,
+            "certificate.names" => Self::TlsClientNames,
+            "certificate.fingerprint" => Self::TlsClientFingerprint,
+            _ => return None,
+        })
+    }
+
     /// Appends what the variable is for `record`.
     pub(super) fn write(&self, record: &AccessRecord<'_>, style: Style, out: &mut Vec<u8>) {
         let moment = || Civil::of(record.unix_ms / 1_000);

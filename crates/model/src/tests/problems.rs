@@ -308,8 +308,18 @@ fn of_routes() {
         ("redirect = { to = \"/\", status = 304 }", "5:33 304 is not the status of a redirect"),
         ("redirect = \"\"", "5:12 the target of the redirect is empty"),
         ("redirect = \"/a\\r\\nb\"", "5:12 must not hold blanks or line breaks"),
-        ("redirect = \"https://{hst}/\"", "5:12 {hst} is not known .. did you mean \"host\"?"),
-        ("redirect = \"https://{host\"", "5:12 the braces in the target do not close"),
+        (
+            "redirect = \"https://{hst}/\"",
+            "5:22 there is no fact 'hst' .. did you mean request.host?",
+        ),
+        (
+            "redirect = \"https://{hots}/\"",
+            "5:22 there is no fact 'hots' .. there are: request.scheme, request.host, request.raw_path, request.search",
+        ),
+        (
+            "redirect = \"https://{host\"",
+            "5:22 there is no fact 'host' .. did you mean request.host?",
+        ),
         ("files = {}", "5:1 `root` is missing"),
         ("files = \"\"", "5:9 \"\" is not the path of a file"),
         ("files = { root = \"/w\", try = [] }", "5:30 the list `try` is empty"),
