@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sluice_acceptance::filtered::{Filtered, Question, Told};
 use sluice_acceptance::upstream;
+use sluice_acceptance::websocket::{Client, WAYS};
 use sluice_testkit::{Origin, SigningKey, base64, behaviour, forged, get, jwks, sha256};
 
 fn now() -> u64 {
@@ -436,11 +437,13 @@ fn csrf_example_of_its_page() {
     {
         gate.expect(status, Question { target, fields: &[evil], ..Question::default() });
     }
-    // Every page may open a WebSocket anywhere, and has the cookies of its visitor sent with it.
-    for (origin, status) in [("https://evil.example", 403), ("http://a.example", 200)] {
-        let fields = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Origin", origin)];
-        let told = gate.ask_http1(Question { fields: &fields, ..Question::default() });
-        assert_eq!(told.status, status, "{told:?}");
+    // Every page may open a WebSocket anywhere, and has the cookies of its visitor sent with it: with `Upgrade`, and
+    // over HTTP/2 with an extended CONNECT.
+    for way in WAYS {
+        let web = gate.sluice.address("web");
+        let ask = |origin| Client::ask(way, &web, "/", &[("origin", origin)]).1;
+        assert_eq!(ask("https://evil.example"), 403);
+        assert_ne!(ask("http://a.example"), 403);
     }
     gate.sluice.stop();
 }

@@ -209,8 +209,11 @@ fn whoever_refuses_the_refresh_leaves_what_there_is() {
         *count.lock().unwrap() += 1;
         exchange.answer(if state.load(Ordering::Relaxed) { 200 } else { 403 }, &[], "")
     });
-    let filters =
-        format!("{PAGES}[filter.login.external_auth]\nupstream = \"http://{}\"\n", login.address());
+    let filters = format!(
+        "{PAGES}hits_skip = [\"external_auth\"]\n\
+         [filter.login.external_auth]\nupstream = \"http://{}\"\n",
+        login.address()
+    );
     let gateway = Sluice::start(&text(&origin, &filters, "filters = [\"pages\", \"login\"]"));
     assert_eq!(ask(&gateway, "/a/page", &[]).status, 200);
     open.store(false, Ordering::Relaxed);
