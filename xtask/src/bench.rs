@@ -11,6 +11,7 @@ mod options;
 mod overload;
 mod pages;
 mod peers;
+mod quiet;
 mod report;
 mod secure;
 mod server;
@@ -63,6 +64,7 @@ usage: cargo xtask bench [OPTION ...]      the servers
   --connections N  idle connections (8000)
   --sluice FILE    the program (target/release/sluice)
   --no-write       leave bench/RESULTS.md alone
+  --publish-anyway write it even if the machine was not quiet
 ";
 
 const DEFAULTS: Defaults =

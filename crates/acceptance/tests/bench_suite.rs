@@ -168,7 +168,7 @@ fn check_report(report: &str) {
         "### Results of sluice",
         "### Results of nginx",
         "req/s",
-        "difference",
+        "ratio (95 %)",
         "verdict",
         "mean",
         "p50",

@@ -43,9 +43,9 @@ pub struct Difference {
     pub place: String,
     /// Which figure.
     pub figure: Figure,
-    /// Median before.
+    /// Before, in the pair that the ratio is of.
     pub before: f64,
-    /// Median after.
+    /// After, in the same pair.
     pub after: f64,
     /// After to before, over pairs.
     pub ratio: Ratio,
@@ -143,8 +143,8 @@ fn difference(before: &Measured, after: &Measured) -> Option<Difference> {
     Some(Difference {
         place: before.place.clone(),
         figure: before.figure,
-        before: before.median()?,
-        after: after.median()?,
+        before: ratio.middle.1,
+        after: ratio.middle.0,
         ratio,
     })
 }

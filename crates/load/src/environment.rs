@@ -17,6 +17,9 @@ pub const MUCH_STEAL: f64 = 0.01;
 /// Above this share of CPU time used by strangers a run says more about them than about the server.
 pub const MUCH_BY_OTHERS: f64 = 0.1;
 
+/// A load average per core above which others were working, before anything was started.
+const BUSY: f64 = 0.5;
+
 /// The machine and the state of the source.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct Environment {
@@ -43,6 +46,12 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// Whether others were working before anything was started.
+    #[must_use]
+    pub fn was_busy(&self) -> bool {
+        self.load_before > BUSY * f64::from(self.cores.max(1))
+    }
+
     /// Looks at the machine, and at the repository that `folder` lies in, if any.
     pub fn observe(folder: &std::path::Path) -> Self {
         let git = |arguments: &[&str]| {

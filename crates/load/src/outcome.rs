@@ -247,7 +247,17 @@ pub fn is_backed(percentile: f64, samples: u64) -> bool {
     !(99.0..100.0).contains(&percentile) || beyond >= BEYOND - 1e-6
 }
 
+/// A rate that reaches this share of what the users of a ramp bring is the ramp's.
+const RAMP: f64 = 0.8;
+
 impl Outcome {
+    /// What the users of a ramp bring per second, if that is what the rate shows. A server that cannot
+    /// follow makes the run longer than the ramp: then the rate is its own.
+    #[must_use]
+    pub fn ramp(&self) -> Option<f64> {
+        self.mode.ramp_rate().filter(|brought| self.rate >= brought * RAMP)
+    }
+
     /// Expected responses per second.
     #[must_use]
     pub fn good_rate(&self) -> f64 {

@@ -10,9 +10,6 @@ use std::collections::BTreeMap;
 #[cfg(test)]
 mod tests;
 
-/// A rate that reaches this share of what the users of a ramp bring is the ramp's.
-const RAMP: f64 = 0.8;
-
 /// The report of one run.
 #[must_use]
 pub fn report(finished: &Finished) -> String {
@@ -201,16 +198,12 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
 }
 
 /// Where users come one after the other, the rate is theirs and not the server's.
-pub(crate) fn ramp(outcome: &Outcome) -> Option<String> {
-    let brought = outcome.mode.ramp_rate()?;
-    // A server that cannot follow makes the run longer than the ramp: then the rate is its own.
-    (outcome.rate >= brought * RAMP).then(|| {
-        format!(
-            "the rate is the ramp's: the users bring {} requests per second, whatever the server can \
-             do.",
-            rate(brought)
-        )
-    })
+fn ramp(outcome: &Outcome) -> Option<String> {
+    let brought = outcome.ramp()?;
+    Some(format!(
+        "the rate is the ramp's: the users bring {} requests per second, whatever the server can do.",
+        rate(brought)
+    ))
 }
 
 fn spectra(outcome: &Outcome) -> String {

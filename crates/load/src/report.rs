@@ -18,6 +18,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use caveats::disturbances;
 pub(crate) use compose::file_name;
 
 use crate::outcome::Outcome;

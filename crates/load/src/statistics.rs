@@ -25,6 +25,9 @@ pub struct Interval {
 pub struct Ratio {
     /// Median of the ratios of the rounds.
     pub median: f64,
+    /// The two values of the round in the middle; of two rounds in the middle their means. Medians of
+    /// each side by itself may come from different rounds and contradict the ratio.
+    pub middle: (f64, f64),
     /// Bootstrap interval of that median; nothing with fewer than 3 rounds.
     pub interval: Option<Interval>,
     /// How many rounds have both.
@@ -77,10 +80,19 @@ fn middle(sorted: &[f64]) -> Option<f64> {
 /// left out; nothing if none is left.
 pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     let usable = pairs.iter().filter(|(above, below)| *above > 0.0 && *below > 0.0);
-    let ratios: Vec<f64> = usable.map(|(above, below)| above / below).collect();
-    let median = median(&ratios)?;
+    let mut usable: Vec<(f64, f64)> = usable.copied().collect();
+    usable.sort_by(|one, other| f64::total_cmp(&(one.0 / one.1), &(other.0 / other.1)));
+    let ratios: Vec<f64> = usable.iter().map(|(above, below)| above / below).collect();
+    let upper = *usable.get(usable.len() / 2)?;
+    let lower = match usable.len() % 2 {
+        0 => *usable.get((usable.len() / 2).checked_sub(1)?)?,
+        _ => upper,
+    };
+    // Between the ratios of both rounds, so that it is as good a median as their mean.
+    let middle = (f64::midpoint(lower.0, upper.0), f64::midpoint(lower.1, upper.1));
+    let median = middle.0 / middle.1;
     let interval = (ratios.len() >= FEWEST_ROUNDS).then(|| bootstrap(&ratios)).flatten();
-    Some(Ratio { median, interval, rounds: ratios.len() })
+    Some(Ratio { median, middle, interval, rounds: ratios.len() })
 }
 
 /// The middle 95 % of the medians of resamples.
@@ -156,6 +168,25 @@ mod tests {
 
         let mixed = [(1.0, 1.1), (1.1, 1.0), (1.0, 1.02), (1.05, 1.0), (1.0, 1.0), (0.97, 1.0)];
         assert_eq!(paired_ratio(&mixed).unwrap().verdict(), Verdict::WithinNoise);
+    }
+
+    /// Rounds of which each has a small lead, while the medians of both sides are far apart the other
+    /// way round.
+    #[test]
+    fn the_values_beside_a_ratio_fit_it() {
+        let pairs = [(11.0, 10.0), (23.6, 21.3), (24.0, 35.0), (36.9, 33.3), (37.0, 34.0)];
+        let sides = |pick: fn(&(f64, f64)) -> f64| pairs.iter().map(pick).collect::<Vec<f64>>();
+        assert!(median(&sides(|pair| pair.0)).unwrap() < median(&sides(|pair| pair.1)).unwrap());
+        for rounds in 1..=pairs.len() {
+            let ratio = paired_ratio(&pairs[..rounds]).unwrap();
+            assert!((ratio.middle.0 / ratio.middle.1 - ratio.median).abs() < 1e-9, "{ratio:?}");
+            let mut ratios: Vec<f64> = pairs[..rounds].iter().map(|(a, b)| a / b).collect();
+            ratios.sort_by(f64::total_cmp);
+            let (low, high) = (ratios[(rounds - 1) / 2], ratios[rounds / 2]);
+            assert!(low <= ratio.median + 1e-9 && ratio.median <= high + 1e-9, "{ratio:?}");
+        }
+        let ratio = paired_ratio(&pairs).unwrap();
+        assert_eq!(ratio.middle, (11.0, 10.0));
     }
 
     #[test]

@@ -12,6 +12,7 @@ const USAGE: &str = "\
 usage: cargo xtask bench filters [OPTION ...]
   --sluice FILE    the program (target/release/sluice)
   --no-write       leave bench/RESULTS.md alone
+  --publish-anyway write it even if the machine was not quiet
 ";
 
 /// The title of the section this writes.

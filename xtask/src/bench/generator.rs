@@ -43,6 +43,7 @@ usage: cargo xtask bench load [OPTION ...]
   --long N       seconds of the run whose memory is looked at, more than 10 (60)
   --sluice FILE  the program (target/release/sluice)
   --no-write     leave bench/RESULTS.md alone
+  --publish-anyway  write it even if the machine was not quiet
 ";
 
 /// The title of the section this writes.

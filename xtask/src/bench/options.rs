@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::quiet;
+
 /// What holds when nothing is said.
 #[derive(Debug)]
 pub(super) struct Defaults {
@@ -38,9 +40,16 @@ impl Options {
         let mut options = Self { only: None, rounds, seconds, own, sluice, write: true };
         let mut rest = arguments.iter();
         while let Some(name) = rest.next() {
-            if name == "--no-write" {
-                options.write = false;
-                continue;
+            match name.as_str() {
+                "--no-write" => {
+                    options.write = false;
+                    continue;
+                }
+                "--publish-anyway" => {
+                    quiet::insist();
+                    continue;
+                }
+                _ => {}
             }
             let value = rest.next().ok_or(usage)?;
             let number = || value.parse::<usize>().map_err(|_| format!("{name}: {value}"));
@@ -53,6 +62,7 @@ impl Options {
                 _ => return Err(usage.to_owned()),
             }
         }
+        quiet::begin();
         Ok(options)
     }
 

@@ -21,6 +21,7 @@ usage: cargo xtask bench pages [OPTION ...]
   --passes N       times that the file of a GiB is sent in each round (2)
   --sluice FILE    the program (target/release/sluice)
   --no-write       leave bench/RESULTS.md alone
+  --publish-anyway write it even if the machine was not quiet
 ";
 
 /// The title of the section this writes.

@@ -119,6 +119,10 @@ pub fn write_page(root: &Path, page: &str) -> Result<(), String> {
 }
 
 fn change(root: &Path, make: impl Fn(&str) -> String) -> Result<(), String> {
+    if let Some(why) = super::quiet::disturbance() {
+        eprintln!("{PAGE} is left alone: the machine was not quiet ({why}); see --publish-anyway");
+        return Ok(());
+    }
     let path = root.join(PAGE);
     let old = std::fs::read_to_string(&path).unwrap_or_default();
     std::fs::write(&path, make(&old)).map_err(|e| format!("{}: {e}", path.display()))?;

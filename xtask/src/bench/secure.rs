@@ -20,6 +20,7 @@ usage: cargo xtask bench tls [OPTION ...]
   --connections N  idle connections (10000)
   --sluice FILE    the program (target/release/sluice)
   --no-write       leave bench/RESULTS.md alone
+  --publish-anyway write it even if the machine was not quiet
 ";
 
 /// The title of the section this writes.

@@ -7,7 +7,6 @@ use super::Figure;
 use crate::figures;
 use crate::outcome::{Mode, Outcome, Steps};
 use crate::results::{Case, FORMAT, Results, Run};
-use crate::statistics::median;
 
 /// The content of a file.
 #[derive(Clone, Debug)]
@@ -22,12 +21,6 @@ pub(super) struct Measured {
     pub(super) place: String,
     pub(super) figure: Figure,
     pub(super) values: BTreeMap<u32, f64>,
-}
-
-impl Measured {
-    pub(super) fn median(&self) -> Option<f64> {
-        median(&self.values.values().copied().collect::<Vec<f64>>())
-    }
 }
 
 impl Recorded {

@@ -95,3 +95,30 @@ fn what_cannot_be_compared_is_refused() {
     let missing = files(Path::new("/no/such/file"), Path::new("/none")).unwrap_err();
     assert!(missing.contains("cannot read /no/such/file"), "{missing}");
 }
+
+#[test]
+fn values_fit_the_difference_beside_them() {
+    let before = sample::results(5);
+    let mut after = before.clone();
+    // Each round is a little faster than its pair, and rounds differ much more than that.
+    let factors = [1.0, 0.4, 1.6, 0.5, 1.5];
+    let mut all = [before, after.clone()];
+    for (results, gain) in all.iter_mut().zip([1.0, 1.107]) {
+        for run in results.cases[0].runs.iter_mut().filter(|run| run.server == "sluice") {
+            let round = usize::try_from(run.round).unwrap() - 1;
+            run.outcome.as_mut().unwrap().rate = 30_000.0 * factors[round] * gain;
+        }
+    }
+    let [before, slower] = all;
+    after = slower;
+    // One round of each side is of another time of the day.
+    after.cases[0].runs.retain(|run| run.round != 3);
+    let comparison = compared(&recorded(&before), &recorded(&after));
+    let rates = comparison.differences.iter().filter(|one| one.figure == Figure::Rate);
+    for one in rates {
+        assert!((one.after / one.before - one.ratio.median).abs() < 1e-9, "{one:?}");
+    }
+    let text = comparison.text();
+    let row = text.lines().find(|line| line.contains("hello · sluice · 100 | req/s")).unwrap();
+    assert!(row.contains("+10.7 %"), "{row}");
+}

@@ -13,8 +13,8 @@ use crate::statistics::{ENOUGH_ROUNDS, coverage};
 const FEW: f64 = 1e-6;
 /// How far whole replies of two servers may differ.
 const LIKE_SIZES: f64 = 1.02;
-/// A load average per core above which others were working too, before anything was started.
-const BUSY_BEFORE: f64 = 0.5;
+/// More runs than this share that lost CPU time to the host spoil a report.
+const FEW_RUNS: f64 = 0.1;
 
 /// The caveats of a whole suite: those of the machine first, then case by case.
 pub(crate) fn of_suite(results: &Results) -> Vec<String> {
@@ -27,6 +27,12 @@ pub(crate) fn of_suite(results: &Results) -> Vec<String> {
 
 /// Whether the machine was left to the measurement, in a word and with the reason.
 pub(crate) fn quiet(results: &Results) -> String {
+    let reasons = disturbances(results);
+    if reasons.is_empty() { "yes".to_owned() } else { format!("no: {}", reasons.join(", ")) }
+}
+
+/// What disturbed the measurement: with any of it the report is not to be published.
+pub(crate) fn disturbances(results: &Results) -> Vec<String> {
     let environment = &results.environment;
     let runs = || results.cases.iter().flat_map(|case| &case.runs);
     let (all, crowded) =
@@ -35,18 +41,17 @@ pub(crate) fn quiet(results: &Results) -> String {
     if environment.steal > MUCH_STEAL {
         reasons.push("CPU time was stolen by the host".to_owned());
     }
-    if environment.load_before > busy_before(results) {
+    let robbed = runs().filter(|run| run.noise.steal > MUCH_STEAL).count();
+    if figures::length(robbed) > figures::length(all) * FEW_RUNS {
+        reasons.push(format!("the host took CPU time during {robbed} of {all} runs"));
+    }
+    if environment.was_busy() {
         reasons.push("others were working before it began".to_owned());
     }
     if crowded > 0 {
         reasons.push(format!("others were working during {crowded} of {all} runs"));
     }
-    if reasons.is_empty() { "yes".to_owned() } else { format!("no: {}", reasons.join(", ")) }
-}
-
-/// The load average above which somebody else was working.
-fn busy_before(results: &Results) -> f64 {
-    BUSY_BEFORE * f64::from(results.environment.cores.max(1))
+    reasons
 }
 
 fn machine(results: &Results) -> Vec<String> {
@@ -62,7 +67,7 @@ fn machine(results: &Results) -> Vec<String> {
             figures::percent(environment.steal)
         ));
     }
-    if environment.load_before > busy_before(results) {
+    if environment.was_busy() {
         found.push(format!(
             "The load average was {:.2} on {} cores before anything was started: others were working, \
              and their share of the CPUs is missing here.",
@@ -126,15 +131,23 @@ pub(crate) fn of_outcomes(place: &str, outcomes: &[&Outcome]) -> Vec<String> {
         (_, 1) => String::new(),
         (count, all) => format!(" in {count} of {all} runs"),
     };
+    if let Some(brought) = outcomes.iter().find_map(|run| run.ramp()) {
+        found.push(format!(
+            "{place}: the rate is the ramp's, {} requests per second, whatever the server can do",
+            figures::rate(brought)
+        ));
+    }
     if let Some(errors) = errors(outcomes) {
         found.push(format!("{place}: {errors}"));
     }
     let missed = of(|run| run.sustained == Some(false));
     if missed > 0 {
+        let limit = outcomes.iter().find_map(|run| Some(run.bottleneck?.words(run)));
         found.push(format!(
             "{place}: not sustained{}: the offered rate was missed by more than 1 %, so the latencies \
-             are those of a growing queue",
-            runs(missed)
+             are those of a growing queue{}",
+            runs(missed),
+            limit.map_or_else(String::new, |words| format!("; {}", words.trim_end_matches('.')))
         ));
     }
     let saturated = of(|run| run.client_saturated);
@@ -169,7 +182,7 @@ fn errors(outcomes: &[&Outcome]) -> Option<String> {
         kinds.iter().map(|(kind, count)| format!("{} {kind}", figures::count(*count))).collect();
     let share = if share < FEW { String::new() } else { format!(" ({:.4} %)", share * 100.0) };
     Some(format!(
-        "errors among {} requests{share}: {}; percentiles hold answered requests only",
+        "errors among {} requests{share}: {}; percentiles are those of expected responses",
         figures::count(requests),
         listed.join(", ")
     ))

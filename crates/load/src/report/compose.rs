@@ -24,6 +24,11 @@ pub(crate) fn of_suite(results: &Results) -> Document {
         ),
         ..Document::default()
     };
+    let disturbances = caveats::disturbances(results);
+    if !disturbances.is_empty() {
+        let reasons = disturbances.join(", ");
+        document.push(Block::Headline(format!("Not to be published: {reasons}.")));
+    }
     if !results.about.is_empty() {
         document.text(&results.about);
     }
@@ -44,8 +49,9 @@ fn conclusions(document: &mut Document, results: &Results) {
         document.heading(2, "Conclusion");
         headlines.into_iter().for_each(|line| document.push(Block::Headline(line)));
         document.text(
-            "Medians of the ratios of paired rounds, with 95 % bootstrap intervals in parentheses. A \
-             ratio whose interval holds 1 is within noise. Servers and load generator share one \
+            "Medians of the ratios of paired rounds, with 95 % bootstrap intervals in parentheses; the \
+             figures beside a ratio are those of the round it is of. A ratio whose interval holds 1 is \
+             within noise. Servers and load generator share one \
              machine: the kernel's work per request is the same for all, and the rate is often the \
              load generator's. CPU time and user instructions per request are the server's own.",
         );
@@ -89,14 +95,16 @@ fn comparison(case: &Case, pairs: &[Pairing<'_>]) -> Table {
         "setting",
         "req/s",
         "peer req/s",
-        "difference",
+        "ratio (95 %)",
         "verdict",
         "CPU/req",
         "peer CPU/req",
-        "difference",
+        "ratio (95 %)",
         "verdict",
         "p99",
         "peer p99",
+        "ratio (95 %)",
+        "verdict",
     ]);
     table.rows = pairs.iter().map(|pair| comparison_row(case, pair)).collect();
     table
@@ -110,20 +118,38 @@ fn comparison_row(case: &Case, pair: &Pairing<'_>) -> Vec<Cell> {
         true => format!("{count} · {} / {}", own.server, peer.server),
         false => format!("{count} connections"),
     };
-    let cpu = |point: &Point<'_>| Cell::maybe(point.cpu.map(figures::time));
-    let p99 = |point: &Point<'_>| Cell::maybe(point.latency.percentile(99.0).map(figures::time));
-    vec![
-        Cell::new(setting),
-        Cell::new(figures::rate(own.rate)),
-        Cell::new(figures::rate(peer.rate)),
-        Cell::maybe(pair.rate.map(|ratio| figures::difference(ratio.median))),
-        verdict(pair.rate, Verdict::Above),
-        cpu(own),
-        cpu(peer),
-        Cell::maybe(pair.cpu.map(|ratio| figures::difference(ratio.median))),
-        verdict(pair.cpu, Verdict::Below),
-        p99(own),
-        p99(peer),
+    let mut row = vec![Cell::new(setting)];
+    let rates = (Some(own.rate), Some(peer.rate));
+    row.extend(compared(pair.rate, rates, figures::rate));
+    row.push(match own.is_ramps() && peer.is_ramps() {
+        true => Cell::new("the ramp's"),
+        false => verdict(pair.rate, Verdict::Above),
+    });
+    row.extend(compared(pair.cpu, (own.cpu, peer.cpu), figures::time));
+    row.push(verdict(pair.cpu, Verdict::Below));
+    let p99 = |point: &Point<'_>| point.latency.backed(99.0);
+    row.extend(compared(pair.p99, (p99(own), p99(peer)), figures::time));
+    row.push(verdict(pair.p99, Verdict::Below));
+    row
+}
+
+/// Two figures and their ratio with its interval. The figures are those of the round that the ratio is
+/// of, so that they fit it; without a ratio they are the medians of each side.
+fn compared(
+    ratio: Option<Ratio>,
+    (own, peer): (Option<f64>, Option<f64>),
+    write: fn(f64) -> String,
+) -> [Cell; 3] {
+    let Some(ratio) = ratio else {
+        return [Cell::maybe(own.map(write)), Cell::maybe(peer.map(write)), Cell::maybe(None)];
+    };
+    let interval = ratio.interval.map_or_else(String::new, |interval| {
+        format!(" ({:.2} to {:.2})", interval.low, interval.high)
+    });
+    [
+        Cell::new(write(ratio.middle.0)),
+        Cell::new(write(ratio.middle.1)),
+        Cell::new(format!("{:.2}{interval}", ratio.median)),
     ]
 }
 
@@ -173,7 +199,7 @@ fn latency_cells(point: &Point<'_>) -> Vec<Cell> {
         errors_cell(point),
         Cell::new(figures::time(point.latency.mean)),
     ];
-    let shown = SHOWN.map(|percentile| point.latency.percentile(percentile).map(figures::time));
+    let shown = SHOWN.map(|percentile| point.latency.backed(percentile).map(figures::time));
     row.extend(shown.map(Cell::maybe));
     row
 }

@@ -51,7 +51,7 @@ fn headline(all: &[Pairing<'_>], subject: &str, peer: &str) -> String {
 
 fn sentence(case: &Case, pair: &Pairing<'_>) -> String {
     let mut parts = Vec::new();
-    if let Some(rate) = pair.rate {
+    if let Some(rate) = pair.rate.filter(|_| !(pair.subject.is_ramps() && pair.peer.is_ramps())) {
         parts.push(format!("{} the requests per second", spread(rate)));
     }
     if let Some(cpu) = pair.cpu {

@@ -99,6 +99,7 @@ fn columns() -> Vec<String> {
         PERCENTILES.map(|percentile| format!("{}_micros", figures::percentile(percentile))),
     );
     columns.push("uncorrected_p99_micros".to_owned());
+    columns.push("in_flight".to_owned());
     columns.extend(SPOKEN.map(str::to_owned));
     columns
 }
@@ -130,9 +131,15 @@ fn fields(outcome: &Outcome) -> Vec<String> {
     row.push(format!("{:.3}", latency.mean_micros));
     row.push(format!("{:.3}", latency.deviation_micros));
     row.push(latency.min_micros.to_string());
-    row.extend(PERCENTILES.map(|percentile| latency.percentile(percentile).to_string()));
+    let backed = |percentile| latency.backed(percentile);
+    row.extend(
+        PERCENTILES.map(|percentile| {
+            backed(percentile).map(|micros| micros.to_string()).unwrap_or_default()
+        }),
+    );
     let sent = outcome.uncorrected.as_ref().map(|latency| latency.percentile(99.0).to_string());
     row.push(sent.unwrap_or_default());
+    row.push(outcome.in_flight.to_string());
     row.push(outcome.protocol.clone().unwrap_or_default());
     row.push(outcome.streams.to_string());
     let tls = outcome.tls.as_ref();

@@ -56,6 +56,7 @@ fn rates(outcomes: &[Outcome]) -> Table {
         "sustained",
         "requests",
         "responses",
+        "in flight at the end",
         "seconds",
         "received",
         "sent",
@@ -74,6 +75,7 @@ fn rates(outcomes: &[Outcome]) -> Table {
             Cell::maybe(outcome.sustained.map(|yes| if yes { "yes" } else { "no" }.to_owned())),
             Cell::new(figures::count(outcome.requests)),
             Cell::new(figures::count(outcome.responses)),
+            Cell::new(figures::count(outcome.in_flight)),
             Cell::new(format!("{:.2}", outcome.seconds)),
             Cell::new(figures::bytes(figures::float(outcome.bytes_received))),
             Cell::new(figures::bytes(figures::float(outcome.bytes_sent))),
@@ -88,7 +90,11 @@ fn latencies(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(["latency", "mean", "deviation"]);
     table.columns.extend(PERCENTILES.map(figures::percentile));
     for outcome in outcomes {
-        let both = [(Some(&outcome.latency), ""), (outcome.uncorrected.as_ref(), ", uncorrected")];
+        let both = [
+            (Some(&outcome.latency), ""),
+            (outcome.uncorrected.as_ref(), ", uncorrected"),
+            (outcome.unexpected.as_ref(), ", unexpected responses"),
+        ];
         for (latency, what) in both {
             let Some(latency) = latency else { continue };
             let mut row = vec![
@@ -97,7 +103,8 @@ fn latencies(outcomes: &[Outcome]) -> Table {
                 Cell::new(figures::time(latency.deviation_micros)),
             ];
             row.extend(PERCENTILES.map(|percentile| {
-                Cell::new(figures::time(figures::float(latency.percentile(percentile))))
+                let backed = latency.backed(percentile);
+                Cell::maybe(backed.map(|micros| figures::time(figures::float(micros))))
             }));
             table.rows.push(row);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::figures;
 use crate::histogram::{self, Histogram};
-use crate::outcome::{Errors, Latency, Outcome};
+use crate::outcome::{Errors, Latency, Outcome, is_backed};
 use crate::results::{Case, Run};
 use crate::statistics::{Ratio, median, paired_ratio};
 
@@ -24,6 +24,13 @@ pub(crate) struct Point<'a> {
     /// Open loop: from the moment of sending.
     pub(crate) uncorrected: Option<Merged>,
     pub(crate) errors: Errors,
+}
+
+impl Point<'_> {
+    /// Whether the rate is that of users who come one after the other.
+    pub(crate) fn is_ramps(&self) -> bool {
+        self.outcomes.iter().all(|outcome| outcome.ramp().is_some())
+    }
 }
 
 /// Latencies of several rounds as one distribution.
@@ -64,6 +71,12 @@ impl Merged {
         }
         let near = |(percentile, _): &&(f64, f64)| (percentile - wanted).abs() < 1e-9;
         self.percentiles.iter().find(near).map(|(_, micros)| *micros)
+    }
+
+    /// The same, if enough responses back it.
+    pub(crate) fn backed(&self, wanted: f64) -> Option<f64> {
+        let enough = |histogram: &Histogram| is_backed(wanted, histogram.count());
+        self.percentile(wanted).filter(|_| self.histogram.as_ref().is_none_or(enough))
     }
 
     /// The curve over log10(1/(1-p)), as far as there are answers that far out.
@@ -178,7 +191,7 @@ pub(crate) fn pairings(case: &Case) -> Vec<Pairing<'_>> {
 }
 
 fn p99(run: &Run) -> Option<f64> {
-    Some(figures::float(run.outcome.as_ref()?.latency.percentile(99.0)))
+    run.outcome.as_ref()?.latency.backed(99.0).map(figures::float)
 }
 
 fn ratio(

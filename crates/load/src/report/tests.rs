@@ -156,6 +156,10 @@ fn what_is_wrong_is_said() {
     for part in expected {
         assert!(found.contains(part), "{part}\nnot in\n{found}");
     }
+    let marked = suite(&results).unwrap();
+    let mark = "Not to be published: CPU time was stolen by the host";
+    assert!(marked.markdown.contains(mark) && marked.html.contains(mark));
+    assert!(!suite(&sample::results(10)).unwrap().markdown.contains("Not to be published"));
     let quiet = "no: CPU time was stolen by the host, others were working before it began, others \
                  were working during 1 of 18 runs";
     assert!(suite(&results).unwrap().markdown.contains(quiet));
@@ -215,4 +219,52 @@ fn a_run_without_a_histogram_is_drawn_from_its_percentiles() {
     let page = html(std::slice::from_ref(&outcome));
     elements(&page);
     assert!(page.contains("<circle"));
+}
+
+/// The cells of the first row of the comparison.
+fn comparison(results: &crate::results::Results) -> Vec<String> {
+    let markdown = suite(results).unwrap().markdown;
+    let after = markdown.split("### Comparison\n").nth(1).unwrap();
+    let row = after.trim_start().lines().nth(2).unwrap();
+    row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()
+}
+
+#[test]
+fn a_row_of_a_comparison_does_not_contradict_itself() {
+    let mut results = sample::results(5);
+    // Each round of the subject is ahead by a tenth, but rounds differ by far more than that, and two
+    // of the peer's are missing.
+    let factors = [1.0, 0.4, 1.6, 0.5, 1.5];
+    for run in &mut results.cases[0].runs {
+        let gain = if run.server == "sluice" { 1.107 } else { 1.0 };
+        let round = usize::try_from(run.round).unwrap() - 1;
+        run.outcome.as_mut().unwrap().rate = 30_000.0 * factors[round] * gain;
+    }
+    results.cases[0].runs.retain(|run| run.server == "sluice" || ![2, 4].contains(&run.round));
+    let cells = comparison(&results);
+    let rate = |cell: &str| cell.replace(' ', "").parse::<f64>().unwrap();
+    assert!((rate(&cells[1]) / rate(&cells[2]) - 1.107).abs() < 0.001, "{cells:?}");
+    assert_eq!(
+        (cells[3].as_str(), cells[4].as_str()),
+        ("1.11 (1.11 to 1.11)", "ahead"),
+        "{cells:?}"
+    );
+    // The tail has a ratio and a verdict, too.
+    assert_eq!(cells.len(), 13);
+    assert_eq!(cells[12], "ahead", "{cells:?}");
+    assert!(cells[11].starts_with("0.77 (0.77 to"), "{cells:?}");
+}
+
+#[test]
+fn a_rate_that_is_the_ramps_is_no_verdict() {
+    let mut results = sample::results(6);
+    for run in &mut results.cases[0].runs {
+        let outcome = run.outcome.as_mut().unwrap();
+        outcome.mode = Mode::Users { users: 9000, requests_each: 10, ramp_seconds: 1.0 };
+    }
+    assert_eq!(comparison(&results)[4], "the ramp's");
+    let caveats = super::caveats::of_suite(&results).join("\n");
+    assert!(caveats.contains("the rate is the ramp's, 90 000 requests per second"), "{caveats}");
+    let sentences = super::conclusion::sentences(&results);
+    assert!(!sentences[0].contains("the requests per second"), "{sentences:?}");
 }

@@ -1,6 +1,6 @@
 //! `sluice bench --suite` and `--compare`: suites carried out by this program's own load generator.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::live;
 use crate::outcome::{Mode, Outcome};
 use crate::plan::{self, Expected, Place, Plan, Statuses, Work};
 use crate::redis;
+use crate::report::disturbances;
 use crate::request::{Keepalive, Wish, prepare};
 use crate::results::{Length, State};
 use crate::run::{self, Failure, Stopper};
@@ -45,11 +46,53 @@ pub(crate) fn bench_suite(
         say: &|line| say(&format!("{line}\n")),
     };
     let results = super::run(&suite, &bench).map_err(refusal)?;
-    let reports = || suite.folder.join("..").join("reports").join(&suite.name);
-    let folder = arguments.output.clone().unwrap_or_else(reports);
-    super::write(&results, &folder).map_err(refusal)?;
-    print(&format!("{}\n", folder.join("report.html").display()));
-    Ok(u8::from(results.state == State::Failed))
+    let reports = suite.folder.join("..").join("reports").join(&suite.name);
+    let place = destination(arguments, &reports, &disturbances(&results));
+    super::write(&results, &place.folder).map_err(refusal)?;
+    say(&place.remark);
+    print(&format!("{}\n", place.folder.join("report.html").display()));
+    Ok(u8::from(results.state == State::Failed || place.published == Published::Refused))
+}
+
+/// Where the reports of a suite go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Destination {
+    folder: PathBuf,
+    /// What standard error says of it.
+    remark: String,
+    published: Published,
+}
+
+/// Whether the reports are where they are published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Published {
+    /// They are where they were wanted.
+    AsAsked,
+    /// The machine was not quiet.
+    Refused,
+}
+
+/// Reports of a machine that was not quiet do not replace published ones unless somebody insists. In a
+/// directory that the command line names they publish nothing; they are marked everywhere.
+fn destination(arguments: &BenchArguments, reports: &Path, disturbances: &[String]) -> Destination {
+    let reasons = disturbances.join(", ");
+    let folder = arguments.output.clone().unwrap_or_else(|| reports.to_owned());
+    if disturbances.is_empty() {
+        return Destination { folder, remark: String::new(), published: Published::AsAsked };
+    }
+    if arguments.output.is_some() || arguments.publish_anyway {
+        let remark =
+            format!("warning: the machine was not quiet ({reasons}); the report says so\n");
+        return Destination { folder, remark, published: Published::AsAsked };
+    }
+    let mut elsewhere = folder.clone().into_os_string();
+    elsewhere.push(".not-quiet");
+    let remark = format!(
+        "error: the machine was not quiet ({reasons}): the report is not published in {}; \
+         --publish-anyway does that all the same\n",
+        folder.display()
+    );
+    Destination { folder: elsewhere.into(), remark, published: Published::Refused }
 }
 
 /// Compares the two files that the command line names.
@@ -150,5 +193,36 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: BenchArguments,
+    }
+
+    #[test]
+    fn a_machine_that_was_not_quiet_publishes_nothing() {
+        let noisy = ["others were working before it began".to_owned()];
+        let rows: [(&str, &[String], &str, Published, &str); 5] = [
+            ("", &[], "reports/gate", Published::AsAsked, ""),
+            ("", &noisy, "reports/gate.not-quiet", Published::Refused, "--publish-anyway"),
+            ("--publish-anyway", &noisy, "reports/gate", Published::AsAsked, "warning: "),
+            ("--output out", &noisy, "out", Published::AsAsked, "before it began"),
+            ("--output out", &[], "out", Published::AsAsked, ""),
+        ];
+        for (line, disturbances, folder, published, part) in rows {
+            let words = ["bench", "--suite", "gate.toml"].into_iter();
+            let arguments = Line::parse_from(words.chain(line.split_ascii_whitespace())).bench;
+            let found = destination(&arguments, Path::new("reports/gate"), disturbances);
+            assert_eq!((found.folder.as_path(), found.published), (Path::new(folder), published));
+            assert!(found.remark.contains(part), "{found:?}");
+        }
     }
 }

@@ -33,6 +33,13 @@ pub(super) fn run(suite: &Suite, bench: &Bench<'_>) -> Result<Results, String> {
     let started = unix_ms();
     let mut environment = Environment::observe(&suite.folder);
     let ticks = MachineTicks::now();
+    if environment.was_busy() {
+        (bench.say)(&format!(
+            "the machine is not quiet: a load average of {:.2} on {} cores; the report will not be \
+             publishable",
+            environment.load_before, environment.cores
+        ));
+    }
     let pinned = suite.load_cpus.as_ref().map(|set| set.get_ref().as_str()).filter(|set| fits(set));
     let mut measurement = Measurement {
         stage: Stage::new(suite, bench)?,
