@@ -32,8 +32,8 @@ impl Bottleneck {
             return Some(Self::Connections);
         }
         let queued = served.mean_micros > best * QUEUE && slots(outcome) >= f64::from(CROWD);
-        // Whoever waits for long gets no response, so that the mean does not show it.
-        let hung = errors.timeout > outcome.responses;
+        // The responses that came were fast enough for the rate: others did not come.
+        let hung = slots(outcome) / served.mean_micros.max(1.0) * 1e6 >= rate_per_second;
         Some(if queued || hung { Self::Server } else { Self::Unclear })
     }
 
@@ -107,9 +107,9 @@ mod tests {
         let timeouts = |timeout: u64| Errors { timeout, ..Errors::default() };
         let two = missed(2, &[1000, 1010, 1100]);
         let queue = missed(100, &[200, 30_000, 33_000, 34_000]);
-        let unclear = missed(4, &[200, 1200, 1300]);
+        let unclear = missed(4, &[500, 1500, 2500]);
         let silent = missed(100, &[]);
-        let hung = Outcome { errors: timeouts(1_000_000), ..missed(100, &[200, 210]) };
+        let hung = Outcome { errors: timeouts(995), ..missed(10, &[50, 400, 410]) };
         let busy = Outcome { client_saturated: true, ..missed(100, &[200, 210]) };
         let refused =
             Outcome { errors: Errors { connect: 2000, ..Errors::default() }, ..missed(2, &[1000]) };
