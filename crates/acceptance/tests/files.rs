@@ -311,7 +311,6 @@ fn hostile_paths_come_to_nothing() {
         ("/folder/file.txt", "inside"),
         ("/in/../in/./file.txt", "inside"),
         ("/%69n/file%2etxt", "inside"),
-        ("/back%5Cslash", "a name"),
         ("/.well-known/security.txt", "known"),
     ];
     for (path, expected) in found {
@@ -322,14 +321,9 @@ fn hostile_paths_come_to_nothing() {
         "/../secret",
         "/in/../../secret",
         "/%2e%2e/secret",
-        "/%2e%2e%2fsecret",
-        "/..%2fsecret",
         "/..%252fsecret",
         "/%252e%252e/secret",
         "/%252e%252e%252fsecret",
-        "/..%5csecret",
-        "/..\\secret",
-        "/in/..%2f..%2fsecret",
         "/out",
         "/absolute",
         "/up",
@@ -343,7 +337,6 @@ fn hostile_paths_come_to_nothing() {
         "/in/file.txt/",
         "/in/file.txt/x",
         "/etc/passwd",
-        "/in%2ffile.txt",
         "/%c0%ae%c0%ae/secret",
     ];
     for path in missing {
@@ -351,8 +344,20 @@ fn hostile_paths_come_to_nothing() {
         assert!(matches!(reply.status, 404), "{path}: {} {}", reply.status, reply.content);
         assert!(!reply.content.contains("outside"), "{path}");
     }
-    assert_eq!(ask(&gateway, "/in/file.txt%00", &[]).status, 400);
-    assert_eq!(ask(&gateway, "/in/%zz", &[]).status, 400);
+    let refused = [
+        "/%2e%2e%2fsecret",
+        "/..%2fsecret",
+        "/..%5csecret",
+        "/..\\secret",
+        "/in/..%2f..%2fsecret",
+        "/in%2ffile.txt",
+        "/back%5Cslash",
+        "/in/file.txt%00",
+        "/in/%zz",
+    ];
+    for path in refused {
+        assert_eq!(ask(&gateway, path, &[]).status, 400, "{path}");
+    }
     let long = format!("/{}", "a".repeat(5000));
     assert_eq!(both(&gateway, &long, &[]).status, 404);
     let list = both(&gateway, "/", &[]).content;

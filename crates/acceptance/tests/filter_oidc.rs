@@ -377,7 +377,7 @@ fn bad_tokens_sign_nobody_in() {
 fn nobody_is_sent_to_another_host() {
     let provider = Provider::start();
     let gate = gate(&provider.issuer(), "");
-    for target in ["//evil.example/", "/\\evil.example"] {
+    for (target, place) in [("//evil.example/", "/evil.example/"), ("/\\evil.example", "/")] {
         let mut browser = Browser::new(&gate, Speaks::Http1);
         // Some are not even a target.
         if browser.open(target).status == 400 {
@@ -385,7 +385,7 @@ fn nobody_is_sent_to_another_host() {
         }
         let mut browser = Browser::new(&gate, Speaks::Http1);
         let told = browser.sign_in(&provider, target);
-        assert_eq!((told.status, told.field("location")), (302, Some("/")), "{target}");
+        assert_eq!((told.status, told.field("location")), (302, Some(place)), "{target}");
     }
     gate.sluice.stop();
 }

@@ -57,14 +57,23 @@ fn clients_have_no_way_up_or_out() {
         origin.address()
     )));
     let host = ["-H", "X-Host: a.example"];
-    for path in ["/?f=../admin", "/?f=%2e%2e/admin", "/?f=%252e%252e%2fadmin", "/?f=%2500"] {
+    for path in [
+        "/?f=../admin",
+        "/?f=%2e%2e/admin",
+        "/?f=%252e%252e%2fadmin",
+        "/?f=..;/admin",
+        "/?f=x%252f..%252fadmin",
+        "/?f=a%5cb",
+        "/?f=%2500",
+        "/?f=a%0d%0aX:%20y",
+    ] {
         assert_eq!(ask_both(&gateway, path, &host, &[]).status, 400, "{path}");
     }
     assert_eq!(ask_both(&gateway, "/?f=a", &["-H", "X-Host: a/b"], &[]).status, 400);
     assert!(origin.requests().is_empty());
-    assert_eq!(ask_both(&gateway, "/?f=a%0d%0aX:%20y%3f%23", &host, &[]).status, 200);
+    assert_eq!(ask_both(&gateway, "/?f=aX:%20y%3f%23", &host, &[]).status, 200);
     for request in origin.requests() {
-        assert!(request.target.starts_with("/public/a%0D%0AX:%20y%3F%23?f="), "{}", request.target);
+        assert!(request.target.starts_with("/public/aX:%20y%3F%23?f="), "{}", request.target);
         assert!(request.fields.first("x").is_none());
     }
     gateway.stop();

@@ -211,13 +211,11 @@ fn the_host_is_the_clients_the_targets_or_the_configured_one() {
 }
 
 #[test]
-fn methods_and_targets_are_not_touched() {
+fn methods_and_targets_in_their_normal_form_are_not_touched() {
     let lines = [
         "GET /",
         "GET /?",
         "GET /?a=b&a=b&&;=",
-        "GET //double//slash",
-        "GET /a/../b/./c",
         "GET /%41%2f%zz%",
         "GET /?q=%00%ff'\"<>",
         "GET /a;b=c,d:e@f!g$h&i",
@@ -227,7 +225,7 @@ fn methods_and_targets_are_not_touched() {
         "M-SEARCH /x",
         "PROPFIND /x",
         "X /x",
-        "GET /%e2%82%ac",
+        "GET /%E2%82%AC",
     ];
     let origin = Origin::start(behaviour::fixed(200, ""));
     let sluice = Sluice::start(&plainly(origin.address()));

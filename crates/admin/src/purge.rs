@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sluice_control::Status;
 use sluice_engine::{Report, ReportAnswer};
-use sluice_message::RequestHead;
 use sluice_message::pair::{decoded, query_pairs};
+use sluice_message::{PathRules, PathSpellings, RequestHead};
 use sluice_meter::{PurgeTarget, Thoroughness};
 
 /// The page `/caches/{name}/purge`.
@@ -69,7 +69,20 @@ fn wish(query: &[u8]) -> Option<Wish> {
         }
     }
     let (kind, value) = found?;
+    let value = if kind == "url" { as_sent(&value).unwrap_or(value) } else { value };
     Some(Wish { kind, value, thoroughness })
+}
+
+/// A URL with the path in the spelling that requests are sent, and kept, with.
+fn as_sent(url: &str) -> Option<String> {
+    let host = url.find("://")? + 3;
+    let path = host + url.get(host..)?.find('/')?;
+    let end = url.get(path..)?.find('?').map_or(url.len(), |at| path + at);
+    // What a listener or route may keep is no reason to refuse it here.
+    let mut spellings = PathSpellings::default();
+    PathRules::DEFAULT.read(url.get(path..end)?.as_bytes(), &mut spellings).ok()?;
+    let sent = String::from_utf8(spellings.sent).ok()?;
+    Some([url.get(..path)?, &sent, url.get(end..)?].concat())
 }
 
 fn target(wish: &Wish) -> Option<PurgeTarget<'_>> {
@@ -99,6 +112,8 @@ mod tests {
         let one = ask("url=http%3A%2F%2Fa%3A81%2Fb%3Fc&soft").unwrap();
         assert_eq!(target(&one), Some(PurgeTarget::Url("http", b"a:81", b"/b?c")));
         assert_eq!(one.thoroughness, Thoroughness::Soft);
+        let spelled = ask("url=http://a/x/..//%2562/%2563;d?//").unwrap();
+        assert_eq!(target(&spelled), Some(PurgeTarget::Url("http", b"a", b"/b/c;d?//")));
         let prefix = ask("prefix=https://a").unwrap();
         assert_eq!(target(&prefix), Some(PurgeTarget::Prefix("https", b"a", b"/")));
         assert_eq!(target(&ask("tag=x").unwrap()), Some(PurgeTarget::Tag(b"x")));

@@ -8,7 +8,7 @@ use sluice_engine::{
     Action, Beginning, CallSettings, ConnectionLimits, ListenerPlan, Proof, Report, Route,
     RouteTable, Snapshot, TraceMethod, TrustedProxies,
 };
-use sluice_message::AmbiguousHeaders;
+use sluice_message::{AmbiguousHeaders, PathRules};
 use sluice_meter::Meters;
 use sluice_route::{BuildError, PathSpec, RouteSpec, Table};
 use sluice_wire::h1::Limits;
@@ -47,6 +47,7 @@ impl AdminSite {
         let routes = pages.into_iter().map(|page| {
             Arc::new(Route {
                 name: page.path.to_owned(),
+                own_path_rules: None,
                 body_limit: 0,
                 proof: Proof::None,
                 admission: None,
@@ -82,6 +83,7 @@ impl AdminSite {
             endpoint: place.binding.endpoint().clone(),
             binding: Arc::downgrade(&place.binding),
             limits: Limits { head: 32 << 10, fields: 100, target: 8 << 10 },
+            path_rules: PathRules::DEFAULT,
             timeouts: ServerTimeouts {
                 head: Duration::from_secs(10),
                 idle: Duration::from_secs(60),

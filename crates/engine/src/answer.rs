@@ -70,7 +70,7 @@ pub(crate) enum Reply {
 pub(crate) const fn judge(fault: Fault) -> Verdict {
     use FaultKind as K;
     let (status, level) = match (fault.side, fault.kind) {
-        (Side::Downstream, K::Malformed(_)) => (400, Level::Info),
+        (Side::Downstream, K::Malformed(_)) | (_, K::PathRefused(_)) => (400, Level::Info),
         (Side::Downstream, K::TimedOut) => (408, Level::Silent),
         (Side::Downstream, K::Closed | K::Reset) => (499, Level::Silent),
         (Side::Downstream, K::HeadTooLarge | K::TooManyFields) => (431, Level::Info),
@@ -104,6 +104,7 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
         (
             _,
             K::NoRoute
+            | K::PathRefused(_)
             | K::MethodNotAllowed
             | K::CertificateRequired
             | K::Overloaded
@@ -123,7 +124,7 @@ pub(crate) const fn judge(fault: Fault) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_message::{Retry, Syntax};
+    use sluice_message::{PathProblem, Retry, Syntax};
 
     #[test]
     fn faults_become_the_statuses_their_side_and_kind_call_for() {
@@ -152,6 +153,7 @@ mod tests {
             (up(FaultKind::ServersBusy), 503),
             (Fault::internal(FaultKind::Broken), 500),
             (down(FaultKind::NoRoute), 404),
+            (down(FaultKind::PathRefused(PathProblem::Backslash)), 400),
             (down(FaultKind::BodyTooLarge), 413),
             (down(FaultKind::DeadlineExceeded), 504),
             (Fault::internal(FaultKind::LoopDetected), 508),

@@ -4,6 +4,7 @@ mod answers;
 mod call;
 mod filters;
 mod outflow;
+mod path;
 mod record;
 mod screen;
 mod shown;
@@ -13,8 +14,8 @@ use std::rc::Rc;
 
 use sluice_conn::Downstream;
 use sluice_message::{
-    BodyLength, Expectation, Fault, FaultKind, FieldId, Method, Persistence, RequestHead,
-    ResponseHead, TargetForm,
+    BodyLength, Expectation, Fault, FaultKind, FieldId, Method, PathCase, PathForm, Persistence,
+    RequestHead, ResponseHead, TargetForm,
 };
 use sluice_route::Match;
 use sluice_upstream::{Cluster, Pass, Visit};
@@ -216,6 +217,17 @@ impl<'e, 'c> Exchange<'e, 'c> {
             take_connect(self.request).map_err(Refusal::Fault)?;
         }
         self.check_head().map_err(Refusal::Fault)?;
+        let rules = &self.scope.listener.path_rules;
+        // Nearly every path is in its normal form, which decoders see while they scan.
+        if self.request.path_form == PathForm::Normal && rules.case == PathCase::Sensitive {
+            return self.look_up(tunnel);
+        }
+        self.read_path(tunnel)
+    }
+
+    /// Looks for the path as it is compared.
+    #[inline(always)]
+    fn look_up(&self, tunnel: bool) -> Result<&'e Route, Refusal> {
         let routes = &self.scope.listener.routes;
         let fault = |fault| Refusal::Fault(fault);
         match routes.table.find(self.request, self.client) {

@@ -12,6 +12,7 @@ use sluice_filter::{
     Beside, Certificate, Elsewhere, Encryption, Fetch, Fetching, Gateway, Level as Loudness, Local,
     Notes,
 };
+use sluice_message::PathRules;
 use sluice_net::tls::Handshake;
 use sluice_net::{Deadline, now, offload, unix_ms};
 
@@ -82,6 +83,10 @@ impl Gateway for Lent<'_> {
             names: &shown.names,
             fingerprint: &shown.fingerprint,
         })
+    }
+
+    fn path_rules(&self) -> PathRules {
+        self.route.path_rules(self.scope.listener.path_rules)
     }
 
     fn capture(&self, name: &str) -> Option<Cow<'_, [u8]>> {

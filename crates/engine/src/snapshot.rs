@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use sluice_conn::ServerTimeouts;
 use sluice_filter::{Chain, Filter, Service};
-use sluice_message::{AmbiguousHeaders, RequestHead};
+use sluice_message::{AmbiguousHeaders, PathOverrides, PathRules, RequestHead};
 use sluice_meter::{AccessFormat, ListenerMeter, PerWorker, RouteMeter};
 use sluice_net::tls::TlsServer;
 use sluice_net::{Binding, Endpoint, LogWriter};
@@ -88,6 +88,8 @@ pub struct ListenerPlan {
     pub binding: Weak<Binding>,
     /// Limits of size for request heads.
     pub limits: Limits,
+    /// How paths are read.
+    pub path_rules: PathRules,
     /// Limits of time.
     pub timeouts: ServerTimeouts,
     /// Limits of number.
@@ -176,6 +178,8 @@ pub struct RouteTable {
 pub struct Route {
     /// Name in the configuration, for log and metrics.
     pub name: String,
+    /// What the route says itself about paths; most routes say nothing.
+    pub own_path_rules: Option<PathOverrides>,
     /// Largest content of a request, in bytes.
     pub body_limit: u64,
     /// What clients have to have shown.
@@ -195,11 +199,17 @@ pub struct Route {
 }
 
 impl Route {
+    /// How paths are read on this route, at a listener with these rules.
+    pub(crate) fn path_rules(&self, listener: PathRules) -> PathRules {
+        self.own_path_rules.as_ref().map_or(listener, |own| listener.with(own))
+    }
+
     /// The same route with other filters.
     #[must_use]
     pub fn with_filters(&self, filters: Option<RouteFilters>) -> Self {
         Self {
             name: self.name.clone(),
+            own_path_rules: self.own_path_rules,
             body_limit: self.body_limit,
             proof: self.proof,
             admission: self.admission.clone(),

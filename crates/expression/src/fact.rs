@@ -42,6 +42,7 @@ const FACTS: &[(&str, Fact)] = &[
     ("request.path", Fact::Head(HeadPart::Path)),
     ("request.raw_path", Fact::Head(HeadPart::RawPath)),
     ("request.target", Fact::Head(HeadPart::Target)),
+    ("request.raw_target", Fact::Head(HeadPart::RawTarget)),
     ("request.query", Fact::Head(HeadPart::Query)),
     ("request.search", Fact::Head(HeadPart::Search)),
     ("request.host", Fact::Head(HeadPart::Host)),

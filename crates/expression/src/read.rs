@@ -149,6 +149,7 @@ impl HeadPart {
             Self::Method => head.method_text(),
             Self::Path => head.path(),
             Self::Target => head.target(),
+            Self::RawTarget => head.raw_target(),
             Self::Query => head.query(),
             Self::Host => return present(host(head.host())),
             Self::Authority => head.authority(),

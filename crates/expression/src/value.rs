@@ -35,6 +35,7 @@ pub(crate) enum HeadPart {
     Method,
     Path,
     Target,
+    RawTarget,
     Query,
     Host,
     Authority,

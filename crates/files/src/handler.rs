@@ -134,7 +134,7 @@ impl Files {
     /// Writes a list, away from the worker.
     fn list(&self, path: Vec<u8>, context: &RequestContext<'_>) -> Verdict {
         let order = Order::of(context.request);
-        let shown = context.request.path().to_vec();
+        let shown = context.request.sent_path().to_vec();
         let inner = Arc::clone(&self.0);
         // An answer may hold what only its worker may touch: it is put together there.
         let listed = elsewhere(move || {
@@ -175,7 +175,8 @@ impl Filter for Files {
             return respond(refusal.with_field(b"allow", b"GET, HEAD"));
         }
         let settings = &self.0.settings;
-        let Some(way) = Way::of(context.request.path(), settings) else {
+        let paths = (context.request.sent_path(), context.request.path());
+        let Some(way) = Way::of(paths, context.gateway.path_rules().case, settings) else {
             return Verdict::refuse(404, reason(404));
         };
         let encodings = accepted(&context.request.fields, &settings.precompressed);
@@ -187,7 +188,7 @@ impl Filter for Files {
 /// To the same place with a slash behind it, so that what a page refers to is found beneath it. The reference is
 /// a relative one: it leads nowhere else, whatever the names are (RFC 3986, 4.2).
 fn redirect(request: &RequestHead) -> Result<Reply, SpaceExhausted> {
-    let name = request.path().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let name = request.sent_path().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let mut place = b"./".to_vec();
     // Escapes are kept as they are.
     for part in name.split_inclusive(|byte| *byte == b'%') {
@@ -290,7 +291,12 @@ pub(crate) mod tests {
         ];
         for (target, expected) in rows {
             let mut head = RequestHead::new();
-            head.set_target(target.as_bytes()).unwrap();
+            let rules = sluice_message::PathRules {
+                backslashes: sluice_message::PathAction::Keep,
+                control_characters: sluice_message::PathAction::Keep,
+                ..sluice_message::PathRules::DEFAULT
+            };
+            head.set_target(target.as_bytes(), &rules).unwrap();
             let reply = redirect(&head).unwrap();
             let place = reply.fields.values_of(b"location").next().unwrap();
             assert_eq!(String::from_utf8_lossy(place), expected, "{target}");

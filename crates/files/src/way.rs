@@ -1,5 +1,9 @@
 //! From the path of a request to the name of a file.
 
+use std::borrow::Cow;
+
+use sluice_message::{PathCase, strip_path_prefix};
+
 use crate::{Names, Settings};
 
 /// Longer names no file system has.
@@ -15,13 +19,15 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// What this path, in the form paths are matched in, asks for; `None` if there can be nothing.
-    pub(crate) fn of(path: &[u8], settings: &Settings) -> Option<Self> {
-        let rest = path.strip_prefix(settings.strip_prefix.as_slice())?;
-        // Only whole names are left out.
-        if !rest.is_empty() && !rest.starts_with(b"/") {
-            return None;
-        }
+    /// What this path, sent and compared, asks for; `None` if there can be nothing. A file is found by the sent
+    /// path, as an upstream would find it.
+    pub(crate) fn of(path: (&[u8], &[u8]), case: PathCase, settings: &Settings) -> Option<Self> {
+        let prefix = match case {
+            PathCase::Sensitive => Cow::Borrowed(settings.strip_prefix.as_slice()),
+            // Paths are compared in lower case.
+            PathCase::Insensitive => Cow::Owned(settings.strip_prefix.to_ascii_lowercase()),
+        };
+        let (rest, _) = strip_path_prefix(path, &prefix)?;
         let plain = decode(rest)?;
         let folder = plain.ends_with(b"/");
         let inner = plain.strip_prefix(b"/").unwrap_or(&plain);
@@ -146,13 +152,14 @@ mod tests {
             ("/other", &stripped, None),
         ];
         for (path, settings, expected) in rows {
-            let way = Way::of(path.as_bytes(), settings);
+            let way = Way::of((path.as_bytes(), path.as_bytes()), PathCase::Sensitive, settings);
             let expected = expected.map(|(path, folder)| Way { path: path.into(), folder });
             assert_eq!(way, expected, "{path}");
         }
-        assert_eq!(Way::of(&[b'/'; 2].repeat(4000), &plain), None);
+        let long = [b'/'; 2].repeat(4000);
+        assert_eq!(Way::of((&long, &long), PathCase::Sensitive, &plain), None);
         let long = [&b"/"[..], &[b'a'; LONGEST + 1]].concat();
-        assert_eq!(Way::of(&long, &plain), None);
+        assert_eq!(Way::of((&long, &long), PathCase::Sensitive, &plain), None);
     }
 
     #[test]

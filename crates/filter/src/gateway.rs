@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sluice_message::{FaultKind, Fields, RequestHead};
+use sluice_message::{FaultKind, Fields, PathRules, RequestHead};
 
 use crate::{Filter, Notes};
 
@@ -152,6 +152,10 @@ pub trait Gateway {
     fn encryption(&self) -> Option<Encryption<'_>>;
     /// The certificate that the client has shown.
     fn certificate(&self) -> Option<Certificate<'_>>;
+    /// How paths are read on the route: what a filter makes of a target is read by these rules, too.
+    fn path_rules(&self) -> PathRules {
+        PathRules::DEFAULT
+    }
     /// What the path of the route calls by this name: a segment `{name}` or a group of a regular expression.
     fn capture(&self, name: &str) -> Option<Cow<'_, [u8]>>;
     /// Number of the worker, from 0.

@@ -21,7 +21,7 @@ use sluice_filters::{
     Hiding, KeyAuth, KeyAuthOptions, KeyRing, Missing, Rate, RateFields, RateLimit, RateManner,
     Secret, Strictness, WhenFull, addresses, read_networks, restrict,
 };
-use sluice_message::RequestHead;
+use sluice_message::{PathRules, RequestHead};
 use sluice_meter::FilterMeter;
 use sluice_testkit::SigningKey;
 
@@ -124,7 +124,7 @@ fn request() -> RequestHead {
     );
     let token = SigningKey::secret("HS256", "", SECRET).token(&claims);
     let mut head = RequestHead::new();
-    head.set_target(b"/articles?page=2").expect("a target");
+    head.set_target(b"/articles?page=2", &PathRules::DEFAULT).expect("a target");
     let bearer = format!("Bearer {token}");
     let fields: [(&str, &str); 10] = [
         ("Host", "www.example.com"),

@@ -213,7 +213,7 @@ mod tests {
                 given,
                 Some("https://a.example:8443/x%20y?b=c"),
             ),
-            (https(), ("[::1]:80", "//evil/"), Some("https://[::1]//evil/")),
+            (https(), ("[::1]:80", "//evil/"), Some("https://[::1]/evil/")),
             (host("www.{request.host}"), given, Some("http://www.a.example/x%20y?b=c")),
             (host("A.example"), ("a.example", "/"), None),
             (host("a.example"), given, Some("http://a.example/x%20y?b=c")),

@@ -49,22 +49,6 @@ pub(crate) fn push_target(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a path leads elsewhere than its segments say, up or not at all.
-pub(crate) fn has_dot_segments(path: &[u8]) -> bool {
-    path.split(|&byte| byte == b'/').any(|segment| {
-        let mut dots = 0;
-        let mut rest = segment;
-        while !rest.is_empty() {
-            rest = match rest {
-                [b'.', rest @ ..] | [b'%', b'2', b'e' | b'E', rest @ ..] => rest,
-                _ => return false,
-            };
-            dots += 1;
-        }
-        matches!(dots, 1 | 2)
-    })
-}
-
 /// Whether this can be a host with or without a port (RFC 3986, 3.2).
 pub(crate) fn is_authority(text: &[u8]) -> bool {
     let legal = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(byte);
@@ -102,16 +86,6 @@ mod tests {
             let mut out = Vec::new();
             push(text, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), expected);
-        }
-    }
-
-    #[test]
-    fn dot_segments_are_seen() {
-        for path in ["/..", "/a/../b", "/.", "/%2e%2E/a", "/.%2e", "/a/%2e/"] {
-            assert!(has_dot_segments(path.as_bytes()), "{path}");
-        }
-        for path in ["/", "/a", "/...", "/.a", "/a..b/", "/%2e%2e%2e", "/%2fa"] {
-            assert!(!has_dot_segments(path.as_bytes()), "{path}");
         }
     }
 

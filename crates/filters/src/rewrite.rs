@@ -10,10 +10,13 @@ use std::sync::Arc;
 use regex::bytes::{Regex, RegexBuilder};
 use sluice_expression::Template;
 use sluice_filter::{Filter, Phases, RequestContext, Verdict};
-use sluice_message::{TargetForm, TargetProblem};
+use sluice_message::{
+    PathAction, PathCase, PathProblem, PathRules, PathSpellings, TargetForm, TargetProblem,
+    strip_path_prefix,
+};
 use sluice_meter::FilterMeter;
 
-use crate::reference::{has_dot_segments, is_authority, push_path_value, push_target};
+use crate::reference::{is_authority, push_path_value, push_target};
 
 /// What happens after the request was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +90,8 @@ impl Rewrite {
 
     /// A filter that changes so much.
     #[must_use]
-    pub fn new(rewriting: Rewriting, afterwards: Afterwards, meter: Arc<FilterMeter>) -> Self {
+    pub fn new(mut rewriting: Rewriting, afterwards: Afterwards, meter: Arc<FilterMeter>) -> Self {
+        rewriting.strip_prefix = rewriting.strip_prefix.as_deref().map(compared);
         Self { rewriting, afterwards, meter }
     }
 
@@ -96,12 +100,16 @@ impl Rewrite {
         let mut changed = false;
         if matches!(context.request.form, TargetForm::Origin | TargetForm::Absolute) {
             changed = BUFFERS.with_borrow_mut(|[path, next, whole]| {
-                self.target(context, (path, next), whole)?;
+                let rules = self.target(context, (path, next), whole)?;
                 if *whole == context.request.target() {
                     return Ok(false);
                 }
-                context.request.set_target(whole).map(|()| true).map_err(|problem| match problem {
+                let set = context.request.set_target(whole, &rules);
+                set.map(|()| true).map_err(|problem| match problem {
                     TargetProblem::Space => Refusal(414, "no room for the rewritten target"),
+                    TargetProblem::Path(PathProblem::DotSegment) => {
+                        Refusal(400, "the rewritten path leads elsewhere")
+                    }
                     _ => Refusal(400, "the rewritten path is none"),
                 })
             })?;
@@ -109,19 +117,32 @@ impl Rewrite {
         Ok(changed | self.host(context)?)
     }
 
-    /// Puts the new target together in `whole`.
+    /// Puts the new target together in `whole`; says how it is to be read.
     fn target(
         &self,
         context: &RequestContext<'_>,
         (path, next): (&mut Vec<u8>, &mut Vec<u8>),
         whole: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<PathRules, Refusal> {
         let Rewriting { strip_prefix, replace, path: template, add_prefix, query, .. } =
             &self.rewriting;
+        let request = &*context.request;
+        let rules = context.gateway.path_rules();
+        let mut compared = request.path();
+        // Dot segments that are sent by choice are no part of a path that is put together.
+        let kept = rules.dot_segments == PathAction::Keep;
+        let mut sent = if kept { compared } else { request.sent_path() };
+        if let Some(prefix) = strip_prefix {
+            let lower = (rules.case == PathCase::Insensitive).then(|| prefix.to_ascii_lowercase());
+            let prefix = lower.as_deref().unwrap_or(prefix).as_bytes();
+            if let Some(rest) = strip_path_prefix((sent, compared), prefix) {
+                (sent, compared) = rest;
+            }
+        }
         path.clear();
-        // The path as routes match it: another spelling of it is rewritten alike.
-        let matched = context.request.path();
-        path.extend_from_slice(stripped(matched, strip_prefix.as_deref()));
+        // What is found in the path is found in every spelling of it.
+        path.extend_from_slice(if compared.is_empty() { b"/" } else { compared });
+        let mut found_any = false;
         for PathReplacement { regex, with } in replace {
             let Some(groups) = regex.captures(path) else { continue };
             let Some(found) = groups.get(0) else { continue };
@@ -130,7 +151,13 @@ impl Rewrite {
             groups.expand(with, next);
             next.extend_from_slice(path.get(found.end()..).unwrap_or_default());
             std::mem::swap(path, next);
+            found_any = true;
             break;
+        }
+        if !found_any {
+            // As it would be sent.
+            path.clear();
+            path.extend_from_slice(if sent.is_empty() { b"/" } else { sent });
         }
         if let Some(template) = template {
             path.clear();
@@ -141,12 +168,9 @@ impl Rewrite {
         let prefix = add_prefix.as_deref().unwrap_or_default();
         whole.clear();
         if untouched && prefix.is_empty() {
-            // As the client wrote it.
-            let target = context.request.target();
-            let raw = target.split(|&byte| byte == b'?').next().unwrap_or_default();
-            whole.extend_from_slice(raw);
+            whole.extend_from_slice(request.sent_path());
             query::write(query, context, b"", whole);
-            return Ok(());
+            return Ok(rules);
         }
         whole.extend_from_slice(prefix.as_bytes());
         let (path, brought) = split(path);
@@ -159,11 +183,9 @@ impl Rewrite {
             whole.push(b'/');
         }
         push_target(path, whole);
-        if has_dot_segments(whole) {
-            return Err(Refusal(400, "the rewritten path leads elsewhere"));
-        }
         query::write(query, context, brought, whole);
-        Ok(())
+        // What leads up comes from a value: it would lead elsewhere than it was meant to.
+        Ok(PathRules { dot_segments: PathAction::Refuse, ..rules })
     }
 
     fn host(&self, context: &mut RequestContext<'_>) -> Result<bool, Refusal> {
@@ -200,14 +222,12 @@ impl Filter for Rewrite {
     }
 }
 
-/// The path without these segments in front of it, if they are there.
-fn stripped<'p>(path: &'p [u8], prefix: Option<&str>) -> &'p [u8] {
-    let prefix = prefix.unwrap_or_default().trim_end_matches('/');
-    match path.strip_prefix(prefix.as_bytes()) {
-        Some([]) => b"/",
-        Some(rest) if rest.starts_with(b"/") => rest,
-        _ => path,
-    }
+/// A prefix as paths are compared.
+fn compared(prefix: &str) -> Box<str> {
+    let mut spellings = PathSpellings::default();
+    let read = PathRules::DEFAULT.read(prefix.as_bytes(), &mut spellings);
+    let text = read.ok().and_then(|()| String::from_utf8(spellings.compared).ok());
+    text.map_or_else(|| prefix.into(), String::into_boxed_str)
 }
 
 /// A path and the query behind it.

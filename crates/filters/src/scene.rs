@@ -14,7 +14,7 @@ use sluice_filter::{
     FetchFault, Fetching, Filter, Gateway, Level, Local, Notes, Piece, Reply, RequestContext,
     ResponseContext, ResponseVerdict, Source, Verdict, Whole,
 };
-use sluice_message::{BodyLength, Method, RequestHead, ResponseHead, Span};
+use sluice_message::{BodyLength, Method, PathRules, RequestHead, ResponseHead, Span};
 
 /// An exchange.
 pub(crate) struct Scene {
@@ -56,7 +56,7 @@ impl Scene {
             request.path = request.target;
             request.form = sluice_message::TargetForm::Asterisk;
         } else {
-            request.set_target(target.as_bytes()).unwrap();
+            request.set_target(target.as_bytes(), &PathRules::DEFAULT).unwrap();
         }
         for (name, value) in lines {
             request.fields.push(name.as_bytes(), value.as_bytes()).unwrap();

@@ -19,14 +19,17 @@ pub(crate) fn without_parameters(
         .filter(|pair| !unwanted(pair.split(|byte| *byte == b'=').next().unwrap_or_default()))
         .collect();
     let query = kept.join(&b'&');
-    let target = request.target();
-    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
-    let mut target = path.to_vec();
-    if !query.is_empty() {
-        target.push(b'?');
-        target.extend_from_slice(&query);
-    }
+    let joined = |target: &[u8]| {
+        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+        let mark: &[u8] = if query.is_empty() { b"" } else { b"?" };
+        [path, mark, &query].concat()
+    };
+    let (target, raw) = (joined(request.target()), joined(request.raw_target()));
     request.target = request.fields.append(&target)?;
+    // What is taken out is often a secret: it is nowhere any more.
+    if !request.raw_target.is_empty() {
+        request.raw_target = request.fields.append(&raw)?;
+    }
     request.query = request.fields.append(&query)?;
     Ok(())
 }

@@ -196,9 +196,7 @@ const fn name(rule: Syntax) -> &'static str {
         Syntax::Content => "its content, not what it says it is",
         Syntax::Upgrade => "its agreement to another protocol",
         // Of requests only.
-        Syntax::RequestLine | Syntax::Target | Syntax::Path | Syntax::Host | Syntax::Base64 => {
-            "its head"
-        }
+        Syntax::RequestLine | Syntax::Target | Syntax::Host | Syntax::Base64 => "its head",
     }
 }
 

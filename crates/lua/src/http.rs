@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use sluice_message::{
-    BodyLength, Expectation, FaultKind, Fields, Method, Persistence, RequestHead, ResponseHead,
-    TargetForm, Version,
+    BodyLength, Expectation, FaultKind, Fields, Method, PathRules, Persistence, RequestHead,
+    ResponseHead, TargetForm, Version,
     pair::{decoded, query_pairs},
 };
 use sluice_wire::h1::{Decoded, Limits, decode_request, decode_response};
@@ -39,6 +39,9 @@ fn request(frame: &Frame<'_>) -> Reply {
         }
         Ok(Decoded::Complete { .. }) if head.expectation == Expectation::Unknown => {
             return refuse(frame, 417, FaultKind::UnknownExpectation.reason());
+        }
+        Ok(Decoded::Complete { .. }) if head.read_path(&PathRules::DEFAULT).is_err() => {
+            return refuse(frame, 400, "path_refused");
         }
         Ok(Decoded::Complete { .. }) => {
             push_request(frame, &head);

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use sluice_message::{
-    BodyLength, Expectation, FaultKind, Fields, Method, RequestHead, ResponseHead,
+    BodyLength, Expectation, FaultKind, Fields, Method, PathForm, PathRules, RequestHead,
+    ResponseHead,
 };
 use sluice_net::now;
 use sluice_wire::h2::{
@@ -240,6 +241,16 @@ fn push_head(frame: &Frame<'_>, codec: &Codec, (stream, end): (u32, End)) -> i32
         }
         _ => None,
     };
+    // A path that may be spelled otherwise is read; nearly every request has none.
+    let mut read = None;
+    let refusal = refusal.or_else(|| {
+        let Codec::Server(_, head) = codec else { return None };
+        if head.path_form == PathForm::Normal {
+            return None;
+        }
+        let problem = read.insert(head.clone()).read_path(&PathRules::DEFAULT).err();
+        problem.map(|_| (400, "path_refused"))
+    });
     push_word(frame, if refusal.is_some() { "refused" } else { "head" }, stream);
     frame.push_truth(end == End::Stream);
     match (refusal, codec) {
@@ -248,7 +259,7 @@ fn push_head(frame: &Frame<'_>, codec: &Codec, (stream, end): (u32, End)) -> i32
             frame.push_bytes(word.as_bytes());
             return 5;
         }
-        (None, Codec::Server(_, head)) => http::push_request(frame, head),
+        (None, Codec::Server(_, head)) => http::push_request(frame, read.as_ref().unwrap_or(head)),
         (None, Codec::Client(_, head)) => http::push_response(frame, head),
     }
     http::text(frame, b"version", b"HTTP/2");
@@ -346,7 +357,7 @@ fn request(frame: &Frame<'_>) -> Reply {
         read_fields(frame, 3, &mut head.fields);
         let made = head.set_method(&part(1)).is_ok()
             && head.set_authority(&part(3)).is_ok()
-            && head.set_target(&part(4)).is_ok();
+            && head.set_written_target(&part(4)).is_ok();
         if !made {
             return frame.fail(b"invalid");
         }

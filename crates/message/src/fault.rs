@@ -1,5 +1,7 @@
 //! What goes wrong on the data path, who is to blame, and whether trying again is allowed.
 
+use crate::PathProblem;
+
 /// Who caused a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
@@ -33,8 +35,6 @@ pub enum Syntax {
     Version,
     /// The request target (RFC 9112, 3.2).
     Target,
-    /// A path that has no normal form (RFC 3986, 2.1).
-    Path,
     /// A field name, or white space before its colon (RFC 9112, 5.1).
     FieldName,
     /// A field value: NUL, CR, LF or another control character (RFC 9110, 5.5).
@@ -76,6 +76,8 @@ pub enum FaultKind {
     TooManyFields,
     /// Request target longer than the limit.
     TargetTooLong,
+    /// A path that the rules for paths refuse.
+    PathRefused(PathProblem),
     /// Content larger than the route allows.
     BodyTooLarge,
     /// An expectation other than `100-continue`.
@@ -140,6 +142,7 @@ impl FaultKind {
             Self::HeadTooLarge => "head_too_large",
             Self::TooManyFields => "too_many_fields",
             Self::TargetTooLong => "target_too_long",
+            Self::PathRefused(_) => "path_refused",
             Self::BodyTooLarge => "body_too_large",
             Self::UnknownExpectation => "unknown_expectation",
             Self::MethodNotImplemented => "method_not_implemented",

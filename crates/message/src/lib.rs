@@ -31,7 +31,10 @@ pub use grpc::{Dialect, GrpcStatus, GrpcStatuses, parse_grpc_timeout, write_grpc
 pub use http_date::parse_http_date;
 pub use lookalike::{is_plain_name, may_be_read_as, may_begin_with};
 pub use method::Method;
-pub use path::{PathForm, PathProblem, normalize_path};
+pub use path::{
+    ParameterAction, PathAction, PathCase, PathForm, PathOverrides, PathProblem, PathRules,
+    PathSpellings, strip_path_prefix,
+};
 pub use precondition::{
     Comparison, Precondition, Validators, judge_novelty, judge_preconditions, range_applies,
     same_tag,

@@ -1,74 +1,208 @@
-//! The path as it is matched: one spelling for all spellings of the same resource.
+//! The path of a request: the spelling that is compared and the spelling that is sent.
+//!
+//! A gateway that compares one spelling of a path and sends another can be walked around: its rules
+//! see one resource, its upstream serves another. [`PathRules::read`] is the only function that reads
+//! paths. It makes both spellings in one pass over the same segments:
+//!
+//! - The *sent* path is what the client wrote, in its normal form (RFC 3986, 6.2.2): escapes of unreserved
+//!   characters decoded, other escapes in upper case, dot segments removed, repeated slashes merged.
+//! - The *compared* path is the sent path without what upstreams disagree about: without `;` parameters,
+//!   with escapes of all characters decoded that may stand for themselves in a path, and in lower case
+//!   where case does not count. Routes, conditions and scripts see this one.
 
-/// Why a path has no normal form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use rules::{ParameterAction, PathAction, PathCase, PathOverrides, PathRules};
+
+use rules::Segments;
+
+/// Why a path is refused with 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathProblem {
     /// A percent sign that two hexadecimal digits do not follow (RFC 3986, 2.1).
     BadEscape,
-    /// An escaped NUL, which no honest client sends and C programs behind us would stop at.
-    EncodedNul,
+    /// An escaped slash (`%2F`), which some servers decode before they look for a resource.
+    EscapedSlash,
+    /// A backslash, raw or escaped (`%5C`), which some servers take for a slash.
+    Backslash,
+    /// An escaped control character, NUL included, which no honest client sends.
+    ControlCharacter,
+    /// A dot segment, where those are refused, or one between slashes that are kept in an escaped form.
+    DotSegment,
+    /// An empty segment, where those are refused.
+    RepeatedSlash,
+    /// A `;` parameter, where those are refused.
+    Parameter,
 }
 
-/// Appends the normal form of `path` to `out` unless `path` is already in it; says which it was.
-///
-/// Normal form: escapes of unreserved characters decoded (RFC 3986, 6.2.2.2), other escapes in upper
-/// case, dot segments removed (5.2.4, never above the root), repeated slashes merged. Routes match on
-/// this form, so that no other spelling of a path passes by a route that was meant for it. Escaped
-/// slashes stay escaped: whether they separate is the origin's decision.
-///
-/// # Errors
-/// [`PathProblem`] for a path that is to be refused with 400.
-pub fn normalize_path(path: &[u8], out: &mut Vec<u8>) -> Result<PathForm, PathProblem> {
-    if is_normal(path) {
-        return Ok(PathForm::Normal);
+impl PathProblem {
+    /// In the words of a log line.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::BadEscape => "a percent sign without two hexadecimal digits",
+            Self::EscapedSlash => "an escaped slash",
+            Self::Backslash => "a backslash",
+            Self::ControlCharacter => "an escaped control character",
+            Self::DotSegment => "a dot segment",
+            Self::RepeatedSlash => "a repeated slash",
+            Self::Parameter => "a parameter behind a semicolon",
+        }
     }
-    let start = out.len();
-    decode_unreserved(path, out)?;
-    remove_dots_and_merge_slashes(out, start);
-    Ok(PathForm::Rewritten)
 }
 
-/// Whether [`normalize_path`] had to write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether a path may differ from its sent and its compared spelling. Decoders find out while they scan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathForm {
-    /// The path stands as it is; nothing was appended.
+    /// Both spellings are the path as it stands.
+    #[default]
     Normal,
-    /// The normal form was appended.
-    Rewritten,
+    /// [`PathRules::read`] has to say.
+    Unread,
 }
 
-/// One pass without branches on the common case: no escape, no empty and no dot segment.
-#[inline]
-fn is_normal(path: &[u8]) -> bool {
-    let mut previous = 0_u8;
-    for &byte in path {
-        if byte == b'%' || (previous == b'/' && (byte == b'/' || byte == b'.')) {
-            return false;
+impl PathForm {
+    /// The form of a path that no decoder has scanned.
+    #[must_use]
+    pub fn of(path: &[u8]) -> Self {
+        let mut previous = 0_u8;
+        for &byte in path {
+            let odd = matches!(byte, b'%' | b';' | b'\\');
+            if odd || (previous == b'/' && matches!(byte, b'/' | b'.')) {
+                return Self::Unread;
+            }
+            previous = byte;
         }
-        previous = byte;
+        Self::Normal
     }
-    true
 }
 
-fn decode_unreserved(path: &[u8], out: &mut Vec<u8>) -> Result<(), PathProblem> {
-    let mut rest = path.iter().copied();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
+/// Both spellings of a path. Its memory is used again.
+#[derive(Clone, Debug, Default)]
+pub struct PathSpellings {
+    /// What upstreams get.
+    pub sent: Vec<u8>,
+    /// What is compared.
+    pub compared: Vec<u8>,
+    /// What the rules refuse in it; the first such thing.
+    pub problem: Option<PathProblem>,
+    /// The path with characters decoded, before its segments are looked at.
+    spelled: Vec<u8>,
+}
+
+impl PathRules {
+    /// Reads a path in origin form (RFC 9112, 3.2.1) into `out`. What the rules refuse is noted there and
+    /// read as if it were kept, so that a route can be found that may allow it.
+    ///
+    /// Reading the sent path again yields the same.
+    ///
+    /// # Errors
+    /// [`PathProblem::BadEscape`]: such a path has no spelling at all.
+    pub fn read(&self, path: &[u8], out: &mut PathSpellings) -> Result<(), PathProblem> {
+        out.sent.clear();
+        out.compared.clear();
+        out.spelled.clear();
+        out.problem = None;
+        out.spell(self, path)?;
+        let PathSpellings { sent, compared, problem, spelled } = out;
+        Segments { rules: self, sent, compared, problem }.read(spelled);
+        Ok(())
+    }
+}
+
+impl PathSpellings {
+    /// Nothing, if the rules allow the path that was read.
+    ///
+    /// # Errors
+    /// What they refuse.
+    pub fn check(&self) -> Result<(), PathProblem> {
+        self.problem.map_or(Ok(()), Err)
+    }
+
+    fn note(&mut self, problem: PathProblem) {
+        self.problem = self.problem.or(Some(problem));
+    }
+
+    /// Gives every character one spelling.
+    fn spell(&mut self, rules: &PathRules, path: &[u8]) -> Result<(), PathProblem> {
+        let mut rest = path.iter().copied();
+        while let Some(byte) = rest.next() {
+            match byte {
+                b'%' => {
+                    let high = rest.next().and_then(hex_value).ok_or(PathProblem::BadEscape)?;
+                    let low = rest.next().and_then(hex_value).ok_or(PathProblem::BadEscape)?;
+                    self.spell_escaped(rules, high * 16 + low);
+                }
+                b'\\' => self.spell_separator(rules.backslashes, PathProblem::Backslash, b"\\"),
+                plain => self.spelled.push(plain),
+            }
         }
-        let high = rest.next().and_then(hex_value).ok_or(PathProblem::BadEscape)?;
-        let low = rest.next().and_then(hex_value).ok_or(PathProblem::BadEscape)?;
-        match high * 16 + low {
-            0 => return Err(PathProblem::EncodedNul),
-            plain if plain.is_ascii_alphanumeric() || b"-._~".contains(&plain) => out.push(plain),
-            _ => out.extend_from_slice(&[b'%', hex_digit(high), hex_digit(low)]),
+        Ok(())
+    }
+
+    fn spell_escaped(&mut self, rules: &PathRules, byte: u8) {
+        let escape = escaped(byte);
+        match byte {
+            b'/' => {
+                self.spell_separator(rules.escaped_slashes, PathProblem::EscapedSlash, &escape);
+            }
+            b'\\' => self.spell_separator(rules.backslashes, PathProblem::Backslash, &escape),
+            0..=0x1f | 0x7f => {
+                if rules.control_characters == PathAction::Refuse {
+                    self.note(PathProblem::ControlCharacter);
+                }
+                self.spelled.extend_from_slice(&escape);
+            }
+            // RFC 3986, 2.3: an unreserved character and its escape are the same.
+            _ if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => self.spelled.push(byte),
+            _ => self.spelled.extend_from_slice(&escape),
         }
     }
-    Ok(())
+
+    /// Something that servers may take for a slash.
+    fn spell_separator(&mut self, action: PathAction, problem: PathProblem, kept: &[u8]) {
+        match action {
+            PathAction::Normalize => self.spelled.push(b'/'),
+            PathAction::Keep => self.spelled.extend_from_slice(kept),
+            PathAction::Refuse => {
+                self.note(problem);
+                self.spelled.extend_from_slice(kept);
+            }
+        }
+    }
 }
 
-fn hex_value(digit: u8) -> Option<u8> {
+/// What is left of the sent and of the compared path behind a prefix of the latter; `None` if the path does not
+/// begin with these whole segments. Where the two cannot be laid side by side, because dot segments are sent, both are
+/// the compared one.
+///
+/// `prefix` is in compared form; a slash at its end does not count.
+#[must_use]
+pub fn strip_path_prefix<'p>(
+    (sent, compared): (&'p [u8], &'p [u8]),
+    prefix: &[u8],
+) -> Option<(&'p [u8], &'p [u8])> {
+    let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
+    let rest = compared.strip_prefix(prefix)?;
+    if !rest.is_empty() && !rest.starts_with(b"/") {
+        return None;
+    }
+    let segments =
+        |path: &[u8]| path.split(|&byte| byte == b'/').filter(|it| !it.is_empty()).count();
+    let mut left = sent;
+    for _ in 0..segments(prefix) {
+        let start = left.iter().position(|&byte| byte != b'/').unwrap_or(left.len());
+        let segment = left.get(start..).unwrap_or_default();
+        let end = segment.iter().position(|&byte| byte == b'/').unwrap_or(segment.len());
+        left = segment.get(end..).unwrap_or_default();
+    }
+    let alike = segments(left) == segments(rest);
+    Some((if alike { left } else { rest }, rest))
+}
+
+const fn hex_value(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),
@@ -77,84 +211,10 @@ fn hex_value(digit: u8) -> Option<u8> {
     }
 }
 
+const fn escaped(byte: u8) -> [u8; 3] {
+    [b'%', hex_digit(byte >> 4), hex_digit(byte & 15)]
+}
+
 const fn hex_digit(value: u8) -> u8 {
     if value < 10 { b'0' + value } else { b'A' + value - 10 }
-}
-
-/// Works in place: what is kept is never longer than what was read.
-fn remove_dots_and_merge_slashes(out: &mut Vec<u8>, start: usize) {
-    let decoded = out.split_off(start);
-    let mut segments = decoded.split(|&byte| byte == b'/').peekable();
-    // A path starts with a slash: the first segment is the empty one before it.
-    segments.next();
-    while let Some(segment) = segments.next() {
-        let last = segments.peek().is_none();
-        match segment {
-            b"" | b"." if last => out.push(b'/'),
-            b"" | b"." => {}
-            b".." => {
-                let parent =
-                    out.get(start..).and_then(|kept| kept.iter().rposition(|&b| b == b'/'));
-                out.truncate(start + parent.unwrap_or(0));
-                if last {
-                    out.push(b'/');
-                }
-            }
-            _ => {
-                out.push(b'/');
-                out.extend_from_slice(segment);
-            }
-        }
-    }
-    if out.len() == start {
-        out.push(b'/');
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_spelling_for_all_spellings() {
-        let cases = [
-            ("/", "/"),
-            ("/a/b.c", "/a/b.c"),
-            ("/a/./b", "/a/b"),
-            ("/a/../b", "/b"),
-            ("/../../etc/passwd", "/etc/passwd"),
-            ("/a/%2e%2E/b", "/b"),
-            ("/a/..", "/"),
-            ("/a/b/..", "/a/"),
-            ("/a/.", "/a/"),
-            ("/..", "/"),
-            ("//admin", "/admin"),
-            ("/a//b/", "/a/b/"),
-            ("/%61dmin", "/admin"),
-            ("/a%2fb", "/a%2Fb"),
-            ("/a%20b", "/a%20b"),
-            ("/.well-known/x", "/.well-known/x"),
-            ("/...", "/..."),
-            ("/a/..b", "/a/..b"),
-        ];
-        for (path, normal) in cases {
-            let mut out = b"before".to_vec();
-            let form = normalize_path(path.as_bytes(), &mut out).unwrap();
-            let got = if form == PathForm::Normal { path.as_bytes() } else { &out[6..] };
-            assert_eq!(String::from_utf8_lossy(got), normal, "{path}");
-            assert!(out.starts_with(b"before"));
-        }
-    }
-
-    #[test]
-    fn hopeless_paths_are_refused() {
-        for (path, problem) in [
-            ("/%", PathProblem::BadEscape),
-            ("/%4", PathProblem::BadEscape),
-            ("/%zz", PathProblem::BadEscape),
-            ("/a%00b", PathProblem::EncodedNul),
-        ] {
-            assert_eq!(normalize_path(path.as_bytes(), &mut Vec::new()), Err(problem), "{path}");
-        }
-    }
 }

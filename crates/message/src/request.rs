@@ -1,6 +1,9 @@
 //! The head of a request, whatever protocol it came by.
 
-use crate::{FieldId, Fields, Method, PathForm, PathProblem, SpaceExhausted, Span, normalize_path};
+use crate::{
+    FieldId, Fields, Method, PathCase, PathForm, PathProblem, PathRules, PathSpellings,
+    SpaceExhausted, Span,
+};
 
 /// Protocol version a message was received in, as far as its meaning depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,11 +76,16 @@ pub struct RequestHead {
     pub method_text: Span,
     /// Form of the target.
     pub form: TargetForm,
-    /// The target as it is forwarded: path and query as the client wrote them, or `*`.
+    /// The target as it is forwarded: the sent path and the query, or `*`. What the client wrote until its path
+    /// is read, and for nearly every request afterwards.
     pub target: Span,
-    /// The path as it is matched: escapes of unreserved characters decoded, dot segments and
-    /// repeated slashes removed. Equal to the start of `target` for nearly every request.
+    /// The target as the client wrote it, where it is another one; otherwise empty.
+    pub raw_target: Span,
+    /// The compared path: what routes, conditions and scripts see. Equal to the start of `target` for nearly
+    /// every request.
     pub path: Span,
+    /// Whether the path has to be read before it is compared or sent: [`RequestHead::read_path`].
+    pub path_form: PathForm,
     /// The query, without its question mark; empty if there is none.
     pub query: Span,
     /// Host and port the client asked for: of the target if absolute, else of `Host`
@@ -102,7 +110,7 @@ pub struct RequestHead {
 pub enum TargetProblem {
     /// It does not begin with a slash, or holds what no target can (RFC 9112, 3.2.1).
     Form,
-    /// Its path has no normal form.
+    /// Its path is refused.
     Path(PathProblem),
     /// The head is full.
     Space,
@@ -131,7 +139,9 @@ impl RequestHead {
             method_text: other.method_text,
             form: other.form,
             target: other.target,
+            raw_target: other.raw_target,
             path: other.path,
+            path_form: other.path_form,
             query: other.query,
             authority: other.authority,
             protocol: other.protocol,
@@ -143,31 +153,118 @@ impl RequestHead {
         };
     }
 
-    /// Asks for another path and query, given in origin form (RFC 9112, 3.2.1): the path is matched in its
-    /// normal form, and forwarded as it is given.
+    /// Asks for another path and query, given in origin form (RFC 9112, 3.2.1), whose path is read by these rules.
     ///
     /// # Errors
     /// [`TargetProblem`]; nothing has changed then.
-    pub fn set_target(&mut self, target: &[u8]) -> Result<(), TargetProblem> {
-        let allowed = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
-        if target.first() != Some(&b'/') || !target.iter().all(allowed) {
-            return Err(TargetProblem::Form);
-        }
-        let length = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
-        let mut normal = Vec::new();
-        let form = normalize_path(target.get(..length).unwrap_or_default(), &mut normal)
-            .map_err(TargetProblem::Path)?;
-        let whole = self.fields.append(target)?;
-        let path = match form {
-            PathForm::Normal => Span::at(whole.range().start, whole.range().start + length),
-            PathForm::Rewritten => self.fields.append(&normal)?,
+    pub fn set_target(&mut self, target: &[u8], rules: &PathRules) -> Result<(), TargetProblem> {
+        let length = origin_path(target)?;
+        let path = target.get(..length).unwrap_or_default();
+        let mut spellings = PathSpellings::default();
+        rules.read(path, &mut spellings).map_err(TargetProblem::Path)?;
+        spellings.check().map_err(TargetProblem::Path)?;
+        let raw = self.written_target();
+        let whole = match spellings.sent == path {
+            true => self.fields.append(target)?,
+            false => self
+                .fields
+                .append(&[&spellings.sent, target.get(length..).unwrap_or_default()].concat())?,
         };
-        let behind = (whole.range().start + length + 1).min(whole.range().end);
+        let compared = self.append_compared(whole, &spellings)?;
+        self.raw_target = raw;
         self.form = TargetForm::Origin;
+        // Another route may have other rules.
+        self.path_form = PathForm::of(path);
         self.target = whole;
-        self.path = path;
-        self.query = Span::at(behind, whole.range().end);
+        self.path = compared;
+        self.query = Span::at(
+            whole.range().end - (target.len() - length).saturating_sub(1),
+            whole.range().end,
+        );
         Ok(())
+    }
+
+    /// Asks for another path and query, given in origin form, as they are written. Not for requests of clients: the
+    /// path is not read.
+    ///
+    /// # Errors
+    /// [`TargetProblem`]; nothing has changed then.
+    pub fn set_written_target(&mut self, target: &[u8]) -> Result<(), TargetProblem> {
+        let length = origin_path(target)?;
+        let whole = self.fields.append(target)?;
+        let end = whole.range().end;
+        let path_end = whole.range().start + length;
+        self.form = TargetForm::Origin;
+        self.path_form = PathForm::of(target.get(..length).unwrap_or_default());
+        self.target = whole;
+        self.path = Span::at(whole.range().start, path_end);
+        self.query = Span::at(end.min(path_end + 1), end);
+        Ok(())
+    }
+
+    /// Reads the path by these rules, and compares and sends it as they say. For whoever takes requests from a
+    /// decoder and has no routes.
+    ///
+    /// # Errors
+    /// [`TargetProblem`]: the request is to be refused.
+    pub fn read_path(&mut self, rules: &PathRules) -> Result<(), TargetProblem> {
+        if self.path_form == PathForm::Normal && rules.case == PathCase::Sensitive {
+            return Ok(());
+        }
+        let mut spellings = PathSpellings::default();
+        rules.read(self.sent_path(), &mut spellings).map_err(TargetProblem::Path)?;
+        spellings.check().map_err(TargetProblem::Path)?;
+        self.set_compared_path(&spellings)?;
+        Ok(self.set_sent_path(&spellings)?)
+    }
+
+    /// Compares the path in this spelling, which was read of [`RequestHead::sent_path`].
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if it does not fit.
+    pub fn set_compared_path(&mut self, spellings: &PathSpellings) -> Result<(), SpaceExhausted> {
+        self.path = self.append_compared(self.target, spellings)?;
+        Ok(())
+    }
+
+    /// Sends the path in this spelling. A path that is in it already is not copied.
+    ///
+    /// # Errors
+    /// [`SpaceExhausted`] if it does not fit.
+    pub fn set_sent_path(&mut self, spellings: &PathSpellings) -> Result<(), SpaceExhausted> {
+        let length = self.sent_path().len();
+        if self.sent_path() == spellings.sent {
+            return Ok(());
+        }
+        let rest = self.target().get(length..).unwrap_or_default();
+        let target = [&spellings.sent, rest].concat();
+        let query = rest.len().saturating_sub(1);
+        self.raw_target = self.written_target();
+        self.target = self.fields.append(&target)?;
+        let end = self.target.range().end;
+        self.query = Span::at(end - query, end);
+        Ok(())
+    }
+
+    /// The span of the compared path, in the target if it is the same there.
+    fn append_compared(
+        &mut self,
+        target: Span,
+        spellings: &PathSpellings,
+    ) -> Result<Span, SpaceExhausted> {
+        let start = target.range().start;
+        let end = start + spellings.compared.len();
+        let whole = self.fields.slice(target);
+        let same = whole.strip_prefix(spellings.compared.as_slice());
+        if same.is_some_and(|rest| matches!(rest, [] | [b'?', ..])) {
+            return Ok(Span::at(start, end));
+        }
+        self.fields.append(&spellings.compared)
+    }
+
+    /// The span of the target as the client wrote it.
+    fn written_target(&self) -> Span {
+        if self.raw_target.is_empty() { self.target } else { self.raw_target }
     }
 
     /// Asks by another method, given as it is sent.
@@ -212,7 +309,21 @@ impl RequestHead {
         self.fields.slice(self.target)
     }
 
-    /// The path to match.
+    /// The target as the client wrote it.
+    #[must_use]
+    pub fn raw_target(&self) -> &[u8] {
+        self.fields.slice(self.written_target())
+    }
+
+    /// The path to forward: the target without its query.
+    #[must_use]
+    pub fn sent_path(&self) -> &[u8] {
+        let target = self.target();
+        let length = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
+        target.get(..length).unwrap_or_default()
+    }
+
+    /// The path to compare.
     #[must_use]
     #[inline]
     pub fn path(&self) -> &[u8] {
@@ -252,9 +363,20 @@ impl RequestHead {
     }
 }
 
+/// The length of the path of a target in origin form (RFC 9112, 3.2.1).
+fn origin_path(target: &[u8]) -> Result<usize, TargetProblem> {
+    let allowed = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
+    if target.first() != Some(&b'/') || !target.iter().all(allowed) {
+        return Err(TargetProblem::Form);
+    }
+    Ok(target.iter().position(|&byte| byte == b'?').unwrap_or(target.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const RULES: &PathRules = &PathRules::DEFAULT;
 
     #[test]
     fn host_leaves_the_port_out() {
@@ -274,17 +396,14 @@ mod tests {
     #[test]
     fn targets_are_changed_whole_or_not_at_all() {
         let mut head = RequestHead::new();
-        head.set_target(b"/a?b=c?d").unwrap();
+        head.set_target(b"/a?b=c?d", RULES).unwrap();
         assert_eq!(
             (head.target(), head.path(), head.query()),
             (&b"/a?b=c?d"[..], &b"/a"[..], &b"b=c?d"[..])
         );
-        head.set_target(b"//x/../%61?").unwrap();
-        assert_eq!(
-            (head.target(), head.path(), head.query()),
-            (&b"//x/../%61?"[..], &b"/a"[..], &b""[..])
-        );
-        head.set_target(b"/").unwrap();
+        head.set_target(b"//x/../%61?", RULES).unwrap();
+        assert_eq!((head.target(), head.path(), head.query()), (&b"/a?"[..], &b"/a"[..], &b""[..]));
+        head.set_target(b"/", RULES).unwrap();
         let before = head.clone();
         for (target, problem) in [
             (&b""[..], TargetProblem::Form),
@@ -295,10 +414,10 @@ mod tests {
             (b"/a#b", TargetProblem::Form),
             (b"/caf\xc3\xa9", TargetProblem::Form),
             (b"/%zz", TargetProblem::Path(PathProblem::BadEscape)),
-            (b"/%00", TargetProblem::Path(PathProblem::EncodedNul)),
-            (&vec![b'/'; 300 * 1024], TargetProblem::Space),
+            (b"/%00", TargetProblem::Path(PathProblem::ControlCharacter)),
+            (&[&b"/"[..], &vec![b'a'; 300 * 1024]].concat(), TargetProblem::Space),
         ] {
-            assert_eq!(head.set_target(target), Err(problem), "{}", target.escape_ascii());
+            assert_eq!(head.set_target(target, RULES), Err(problem), "{}", target.escape_ascii());
             assert_eq!(head, before);
         }
     }

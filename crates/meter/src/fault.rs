@@ -1,11 +1,11 @@
 //! Faults by side and reason.
 
-use sluice_message::{Fault, FaultKind, Side, Syntax};
+use sluice_message::{Fault, FaultKind, PathProblem, Side, Syntax};
 
 use crate::Counter;
 
 /// One kind for each reason; what broke inside a malformed message makes no reason of its own.
-const KINDS: [FaultKind; 30] = [
+const KINDS: [FaultKind; 31] = [
     FaultKind::Malformed(Syntax::RequestLine),
     FaultKind::HeadTooLarge,
     FaultKind::TooManyFields,
@@ -36,6 +36,7 @@ const KINDS: [FaultKind; 30] = [
     FaultKind::NoHttp2,
     FaultKind::StreamRefused,
     FaultKind::LoopDetected,
+    FaultKind::PathRefused(PathProblem::BadEscape),
 ];
 
 /// The place of a kind in [`KINDS`]; a new kind does not compile until it has one.
@@ -72,6 +73,7 @@ const fn place(kind: FaultKind) -> usize {
         FaultKind::NoHttp2 => 27,
         FaultKind::StreamRefused => 28,
         FaultKind::LoopDetected => 29,
+        FaultKind::PathRefused(_) => 30,
     }
 }
 
@@ -152,7 +154,7 @@ mod tests {
         meter.on_fault(Fault::downstream(FaultKind::Malformed(Syntax::Host)));
         meter.on_fault(Fault::downstream(FaultKind::Malformed(Syntax::Chunk)));
         meter.on_fault(Fault::internal(FaultKind::Broken));
-        let malformed = FaultKind::Malformed(Syntax::Path);
+        let malformed = FaultKind::Malformed(Syntax::Target);
         assert_eq!(meter.value(Side::Downstream, malformed), 2);
         assert_eq!(meter.value(Side::Upstream, malformed), 0);
         assert_eq!(meter.value(Side::Internal, FaultKind::Broken), 1);

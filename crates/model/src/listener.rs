@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::address::{Address, parse_address};
 use crate::fields::Fields;
 use crate::name::parse_name;
+use crate::path_rules::{LISTENER_PATH_RULES, PathRules, read_path_rules};
 use crate::place::Span;
 use crate::problem::Flaw;
 use crate::report::Report;
@@ -48,6 +49,8 @@ pub struct Listener {
     pub ambiguous_headers: AmbiguousHeaders,
     /// What becomes of requests with the method TRACE.
     pub trace_method: TraceMethod,
+    /// How paths are read.
+    pub path_rules: PathRules,
     /// How HTTP/2 is spoken; `None` = it is not.
     pub http2: Option<Http2>,
     /// How its connections are encrypted; `None` = they are not.
@@ -121,6 +124,12 @@ pub(crate) static LISTENER: Section = Section {
         },
         AMBIGUOUS_HEADERS,
         TRACE_METHOD,
+        Key {
+            name: "path_rules",
+            kind: Kind::Table(&LISTENER_PATH_RULES),
+            preset: Preset::Absent("the defaults below"),
+            doc: "How paths of requests are read before anything looks at them.",
+        },
         Key {
             name: "http2",
             kind: Kind::Table(&HTTP2),
@@ -272,6 +281,7 @@ fn read_listener(fields: &Fields<'_, '_>) -> Option<(Listener, Spans)> {
     let address = fields.parsed("address", parse_address);
     let limits = read_limits(&fields.table("limits"));
     let timeout = read_timeout(&fields.table("timeout"));
+    let path_rules = read_path_rules(&fields.table("path_rules"));
     let http2 = read_http2(&fields.table("http2"));
     let tls = read_tls(fields);
     let proxy_protocol = read_proxy_protocol(fields);
@@ -286,6 +296,7 @@ fn read_listener(fields: &Fields<'_, '_>) -> Option<(Listener, Spans)> {
         address,
         limits,
         timeout,
+        path_rules,
         ambiguous_headers: read_ambiguous_headers(fields),
         trace_method: read_trace_method(fields),
         http2,

@@ -16,6 +16,7 @@ use crate::mirror::{MIRROR, Mirror, read_mirror};
 use crate::name::parse_name;
 use crate::nearest::suggestion;
 use crate::overload::{CONCURRENCY, Concurrency, ConcurrencyLimit, read_concurrency};
+use crate::path_rules::{PathOverrides, ROUTE_PATH_RULES, read_path_overrides};
 use crate::pattern::{
     HostPattern, PathPattern, ValueMatch, parse_host_pattern, parse_path_pattern, parse_value_match,
 };
@@ -49,6 +50,8 @@ pub struct Route {
     pub cookies: Vec<(String, ValueMatch)>,
     /// The networks its clients are in; empty = all.
     pub clients: Vec<IpNet>,
+    /// What it says about the spelling of paths; `None` = what its listener says.
+    pub path_rules: Option<PathOverrides>,
     /// Bytes a request body may have; `None` = any number.
     pub body_limit: Option<u64>,
     /// Whether clients have to have shown a certificate.
@@ -172,6 +175,12 @@ pub(crate) static ROUTE: Section = Section {
             kind: Kind::Texts("network"),
             preset: Preset::Absent("all"),
             doc: "The networks or addresses of the clients: `\"10.0.0.0/8\"`.",
+        },
+        Key {
+            name: "path_rules",
+            kind: Kind::Table(&ROUTE_PATH_RULES),
+            preset: Preset::Absent("the listener's"),
+            doc: "What of a path's spelling this route refuses and sends.",
         },
         Key {
             name: "body_limit",
@@ -299,6 +308,10 @@ fn read_route(
         queries: read_matches(fields, "query", parse_parameter),
         cookies: read_matches(fields, "cookie", parse_cookie_name),
         clients: fields.list("client", parse_network),
+        path_rules: read_path_overrides(
+            fields,
+            listeners.iter().map(|it| (&*it.name, it.path_rules)),
+        ),
         body_limit: fields.size("body_limit"),
         proof: read_proof(fields, listeners),
         concurrency: read_concurrency(fields),

@@ -2,7 +2,10 @@
 
 use regex::bytes::Regex;
 
+use sluice_message::PathCase;
+
 use crate::PathSpec;
+use crate::path::compared_regex;
 
 /// The names that a route's path gives to parts of it.
 #[derive(Clone, Debug)]
@@ -16,9 +19,10 @@ enum Kind {
 }
 
 impl Captures {
-    /// Those of this path; `None` if it has none. A path that no table could be built of has none either.
+    /// Those of this path, which is compared with case or without; `None` if it has none. A path that no table
+    /// could be built of has none either.
     #[must_use]
-    pub fn of(path: &PathSpec) -> Option<Self> {
+    pub fn of(path: &PathSpec, case: PathCase) -> Option<Self> {
         match path {
             PathSpec::Exact(_) | PathSpec::Prefix(_) => None,
             PathSpec::Template(path) => {
@@ -28,7 +32,7 @@ impl Captures {
                 Some(Self(Kind::Segments(names.collect())))
             }
             PathSpec::Regex(expression) => {
-                let regex = crate::path::regex(expression).ok()?;
+                let regex = crate::path::regex(&compared_regex(expression, case)).ok()?;
                 let named = regex.capture_names().flatten().next().is_some();
                 named.then_some(Self(Kind::Groups(regex)))
             }
@@ -74,13 +78,13 @@ mod tests {
             (&regex, "/x", "rest", None),
         ];
         for (spec, path, name, part) in rows {
-            let captures = Captures::of(spec).unwrap();
+            let captures = Captures::of(spec, PathCase::Sensitive).unwrap();
             let got = captures.get(path.as_bytes(), name);
             assert_eq!(got, part.map(str::as_bytes), "{path} {name}");
         }
-        assert_eq!(Captures::of(&template).unwrap().names(), ["id", "post"]);
-        assert_eq!(Captures::of(&regex).unwrap().names(), ["major", "rest"]);
-        assert!(Captures::of(&PathSpec::Exact("/a".into())).is_none());
-        assert!(Captures::of(&PathSpec::Regex("^/a".into())).is_none());
+        assert_eq!(Captures::of(&template, PathCase::Sensitive).unwrap().names(), ["id", "post"]);
+        assert_eq!(Captures::of(&regex, PathCase::Sensitive).unwrap().names(), ["major", "rest"]);
+        assert!(Captures::of(&PathSpec::Exact("/a".into()), PathCase::Sensitive).is_none());
+        assert!(Captures::of(&PathSpec::Regex("^/a".into()), PathCase::Sensitive).is_none());
     }
 }

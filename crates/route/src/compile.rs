@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sluice_message::PathRules;
+
 use crate::condition::Further;
 use crate::host::{HostKey, Hosts};
 use crate::method::MethodNames;
@@ -17,18 +19,26 @@ impl Table {
     /// # Errors
     /// The first route that cannot be matched as it stands, and why.
     pub fn build(specs: Vec<RouteSpec>) -> Result<Self, BuildError> {
-        compile(&specs)
+        Self::build_for(specs, &PathRules::DEFAULT)
+    }
+
+    /// The same for requests whose paths are read by these rules.
+    ///
+    /// # Errors
+    /// The first route that cannot be matched as it stands, and why.
+    pub fn build_for(specs: Vec<RouteSpec>, rules: &PathRules) -> Result<Self, BuildError> {
+        compile(&specs, rules)
     }
 }
 
-fn compile(specs: &[RouteSpec]) -> Result<Table, BuildError> {
+fn compile(specs: &[RouteSpec], rules: &PathRules) -> Result<Table, BuildError> {
     let mut methods = MethodNames::default();
     let mut further = Vec::new();
     let mut any = SiteBuilder::default();
     let mut named: BTreeMap<HostKey, SiteBuilder> = BTreeMap::new();
     for (index, spec) in specs.iter().enumerate() {
         let problem = |message| BuildError { index, message };
-        let path = PathKey::parse(&spec.path).map_err(problem)?;
+        let path = PathKey::parse(&spec.path, rules).map_err(problem)?;
         let mut candidate = Candidate {
             methods: methods.set(&spec.methods).map_err(problem)?,
             route: narrow(index),

@@ -1,7 +1,7 @@
 //! Paths of the configuration, in the form that paths of requests have.
 
 use regex::bytes::{Regex, RegexBuilder};
-use sluice_message::{PathForm, PathProblem, normalize_path};
+use sluice_message::{ParameterAction, PathCase, PathProblem, PathRules, PathSpellings};
 
 use crate::spec::PathSpec;
 use crate::trie::Token;
@@ -18,12 +18,16 @@ pub(crate) enum PathKey {
 }
 
 impl PathKey {
-    pub(crate) fn parse(spec: &PathSpec) -> Result<Self, String> {
+    /// The key of a path that is compared by these rules.
+    pub(crate) fn parse(spec: &PathSpec, rules: &PathRules) -> Result<Self, String> {
         match spec {
-            PathSpec::Exact(text) => Ok(Self::Exact(normal(text, text)?)),
-            PathSpec::Prefix(text) => Ok(Self::Prefix(normal_prefix(text)?)),
-            PathSpec::Template(text) => template(text),
-            PathSpec::Regex(text) => regex(text).map(|_| Self::Regex(text.clone())),
+            PathSpec::Exact(text) => Ok(Self::Exact(normal(text, text, rules)?)),
+            PathSpec::Prefix(text) => Ok(Self::Prefix(normal_prefix(text, rules)?)),
+            PathSpec::Template(text) => template(text, rules),
+            PathSpec::Regex(text) => {
+                regex(text)?;
+                Ok(Self::Regex(compared_regex(text, rules.case)))
+            }
         }
     }
 }
@@ -33,28 +37,49 @@ pub(crate) fn regex(text: &str) -> Result<Regex, String> {
     RegexBuilder::new(text).unicode(false).build().map_err(|error| error.to_string())
 }
 
+/// The expression for paths that are compared with case or without.
+pub(crate) fn compared_regex(text: &str, case: PathCase) -> String {
+    match case {
+        PathCase::Sensitive => text.to_owned(),
+        // Paths are in lower case there.
+        PathCase::Insensitive => format!("(?i){text}"),
+    }
+}
+
 /// `text` is what the user wrote, for messages.
-fn normal(path: &str, text: &str) -> Result<Vec<u8>, String> {
+fn normal(path: &str, text: &str, rules: &PathRules) -> Result<Vec<u8>, String> {
     // `*` is the path of OPTIONS for the whole server (RFC 9112, 3.2.4).
     if !path.starts_with('/') && path != "*" {
         return Err(format!("the path '{text}' does not start with '/'"));
     }
-    let escaped = escaped(path);
-    let mut out = Vec::new();
-    match normalize_path(&escaped, &mut out) {
-        Ok(PathForm::Normal) => Ok(escaped),
-        Ok(PathForm::Rewritten) => Ok(out),
+    if path == "*" {
+        return Ok(path.into());
+    }
+    if path.contains(';') && rules.parameters != ParameterAction::Keep {
+        return Err(format!(
+            "the path '{text}' has a ';', and what follows it in a segment is not compared; to match it, \
+             write path_rules = {{ parameters = \"keep\" }} at the listener"
+        ));
+    }
+    let mut spellings = PathSpellings::default();
+    let read = rules.read(&escaped(path), &mut spellings).and(match spellings.problem {
+        Some(PathProblem::ControlCharacter) => Err(PathProblem::ControlCharacter),
+        // A route may allow the others.
+        _ => Ok(()),
+    });
+    match read {
+        Ok(()) => Ok(spellings.compared),
         Err(PathProblem::BadEscape) => {
             Err(format!("the path '{text}' has a '%' that two hexadecimal digits do not follow"))
         }
-        Err(PathProblem::EncodedNul) => Err(format!("the path '{text}' holds an escaped NUL")),
+        Err(problem) => Err(format!("the path '{text}' has {}", problem.text())),
     }
 }
 
 /// With a letter behind it, so that a prefix that ends in a dot (`/.` for hidden files) keeps it
 /// instead of being taken for a dot segment.
-fn normal_prefix(text: &str) -> Result<Vec<u8>, String> {
-    let mut out = normal(&format!("{text}x"), text)?;
+fn normal_prefix(text: &str, rules: &PathRules) -> Result<Vec<u8>, String> {
+    let mut out = normal(&format!("{text}x"), text, rules)?;
     out.pop();
     // The empty prefix is what matches everything, also the `*` of OPTIONS.
     if out == b"/" {
@@ -76,8 +101,12 @@ fn escaped(text: &str) -> Vec<u8> {
     out
 }
 
-fn template(text: &str) -> Result<PathKey, String> {
-    let path = normal(text, text)?;
+fn template(text: &str, rules: &PathRules) -> Result<PathKey, String> {
+    let lower = text.to_ascii_lowercase();
+    if lower.contains("%7b") || lower.contains("%7d") {
+        return Err(format!("the path '{text}' has an escaped brace beside parameters"));
+    }
+    let path = normal(text, text, rules)?;
     let mut tokens = Vec::with_capacity(path.len());
     let mut names: Vec<&[u8]> = Vec::new();
     for (place, segment) in path.split(|&byte| byte == b'/').enumerate() {

@@ -50,7 +50,7 @@ pub enum HostSpec {
 }
 
 /// A path. Exact paths, prefixes and templates are brought into the form that request paths have
-/// ([`sluice_message::normalize_path`]); characters no request target can hold are escaped.
+/// ([`sluice_message::PathRules::read`]); characters no request target can hold are escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathSpec {
     /// This path.

@@ -5,7 +5,7 @@ mod random;
 
 use std::net::IpAddr;
 
-use sluice_message::{Method, RequestHead};
+use sluice_message::{Method, ParameterAction, PathCase, PathRules, RequestHead};
 
 use crate::{HostSpec, Match, PathSpec, RouteSpec, Table, ValueSpec};
 
@@ -300,6 +300,7 @@ fn paths_of_the_configuration_are_normalised() {
         ("/a%2fb", "/a%2Fb"),
         ("/a/../b", "/b"),
         ("//a", "/a"),
+        ("/%40fs/%7Bx%7D", "/@fs/{x}"),
     ];
     for (written, path) in cases {
         let table =
@@ -310,6 +311,26 @@ fn paths_of_the_configuration_are_normalised() {
             "{path}"
         );
     }
+}
+
+#[test]
+fn routes_are_compared_by_the_rules_for_paths() {
+    let insensitive = PathRules { case: PathCase::Insensitive, ..PathRules::DEFAULT };
+    let specs = [
+        PathSpec::Prefix("/Admin/".to_owned()),
+        PathSpec::Template("/U/{id}".to_owned()),
+        PathSpec::Regex("^/R[0-9]$".to_owned()),
+    ];
+    let table = Table::build_for(specs.map(RouteSpec::new).into(), &insensitive).unwrap();
+    for (path, expected) in [("/admin/x", "0"), ("/u/7", "1"), ("/r7", "2"), ("/r77", "404")] {
+        let got = answer(table.find(&request(&format!("GET h{path}"), &[]), CLIENT));
+        assert_eq!(got, expected, "{path}");
+    }
+    let matrix = vec![RouteSpec::new(PathSpec::Exact("/a;v=1".to_owned()))];
+    assert!(Table::build(matrix.clone()).unwrap_err().message.contains("';'"));
+    let keep = PathRules { parameters: ParameterAction::Keep, ..PathRules::DEFAULT };
+    let table = Table::build_for(matrix, &keep).unwrap();
+    assert_eq!(answer(table.find(&request("GET h/a;v=1", &[]), CLIENT)), "0");
 }
 
 #[test]

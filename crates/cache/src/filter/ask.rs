@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use sluice_filter::{Local, Reply, RequestContext, Resume, Verdict};
-use sluice_message::{Method, RequestHead, SpaceExhausted, may_be_read_as};
+use sluice_message::{Method, PathRules, RequestHead, SpaceExhausted, may_be_read_as};
 
 use super::{
     COALESCED, FAILED_TOGETHER, HIT, Inner, ONLY_IF_CACHED, Obedience, STALE, STALE_ERROR, Seeking,
@@ -206,7 +206,7 @@ impl Inner {
             asked_at: context.gateway.now(),
             audience: Audience::Client,
         };
-        if self.prepare(context.request, &job).is_ok() {
+        if self.prepare(context.request, &context.gateway.path_rules(), &job).is_ok() {
             context.notes.leave(self.owner, Box::new(job));
         }
         Verdict::Continue
@@ -216,13 +216,14 @@ impl Inner {
     pub(super) fn prepare(
         &self,
         request: &mut RequestHead,
+        rules: &PathRules,
         job: &Job,
     ) -> Result<(), SpaceExhausted> {
         if self.settings.key.changes_targets() {
             // What is not part of the key must not change what is kept.
             let mut target = Vec::new();
             self.settings.key.write_target(request.target(), &mut target);
-            request.set_target(&target).map_err(|_| SpaceExhausted)?;
+            request.set_target(&target, rules).map_err(|_| SpaceExhausted)?;
         }
         // The client's conditions are judged when the answer is there.
         let conditions: [&[u8]; 2] = [b"if-none-match", b"if-modified-since"];

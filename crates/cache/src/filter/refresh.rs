@@ -44,7 +44,9 @@ impl Inner {
             request.fields.remove_read_as(name);
         }
         // What is asked for is what others get, whoever asked first.
-        if self.prepare(&mut request, &job).is_err() || request.set_method(b"GET").is_err() {
+        if self.prepare(&mut request, &context.gateway.path_rules(), &job).is_err()
+            || request.set_method(b"GET").is_err()
+        {
             return false;
         }
         let attempt = Attempt {

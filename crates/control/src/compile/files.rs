@@ -6,13 +6,14 @@ use sluice_files::{Attempt, Cache, Encoding, Files, Glob, Listing, Names, Settin
 use sluice_filter::Filter;
 use sluice_model::{Files as Wanted, Precompressed};
 
+use super::paths::compared_prefix;
 use crate::flaw::plain;
 
 /// What answers from the files of a folder; the error says in plain words why that cannot be.
 pub(super) fn files(wanted: &Wanted, workers: usize) -> Result<Arc<dyn Filter>, String> {
     let settings = Settings {
         root: wanted.root.clone(),
-        strip_prefix: wanted.strip_prefix.clone().into_bytes(),
+        strip_prefix: compared_prefix(&wanted.strip_prefix),
         index: wanted.index.iter().map(|name| name.clone().into_bytes()).collect(),
         attempts: wanted.attempts.iter().map(|text| attempt(text)).collect(),
         listing: if wanted.listing { Listing::On } else { Listing::Off },

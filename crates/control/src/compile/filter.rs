@@ -32,6 +32,7 @@ use sluice_cache::Claim;
 use sluice_engine::RouteFilters;
 use sluice_expression::{Condition, Need, Phase, Scope, Template};
 use sluice_filter::{Chain, Filter, Link, ResponseCondition};
+use sluice_message::PathCase;
 use sluice_meter::FilterMeter;
 use sluice_model::{Action, Expression, FilterKind, Model, Route};
 use sluice_net::LogWriter;
@@ -331,7 +332,7 @@ fn build(kind: &FilterKind, tools: &mut Tools<'_>) -> Result<Arc<dyn Filter>, St
 }
 
 /// What requests of a route go through.
-pub(crate) fn route_filters(route: &Route, made: &[Made]) -> Option<RouteFilters> {
+pub(crate) fn route_filters(route: &Route, made: &[Made], case: PathCase) -> Option<RouteFilters> {
     let chosen = route.filters.iter().filter_map(|&at| made.get(at));
     let link = |made: &Made| Link {
         name: Arc::clone(&made.name),
@@ -345,5 +346,5 @@ pub(crate) fn route_filters(route: &Route, made: &[Made]) -> Option<RouteFilters
         Action::Files(_) | Action::Lua(_) | Action::Redirect(_) => chain.unwrap_or_default(),
         _ => chain?,
     };
-    Some(RouteFilters { chain, captures: Captures::of(&path_spec(&route.path)) })
+    Some(RouteFilters { chain, captures: Captures::of(&path_spec(&route.path), case) })
 }

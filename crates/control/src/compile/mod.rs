@@ -9,6 +9,7 @@ mod health;
 mod listener;
 mod lua;
 mod mirror;
+mod paths;
 mod retry;
 mod table;
 mod tls;
@@ -33,6 +34,7 @@ pub(crate) use listener::{
     timeouts, trace_method,
 };
 pub(crate) use mirror::mirror;
+pub(crate) use paths::{compared_case, path_overrides, path_rules};
 pub(crate) use table::PreparedTable;
 pub(crate) use tls::{PreparedClient, PreparedTls, prepare_clients, prepare_tls, tls_paths};
 

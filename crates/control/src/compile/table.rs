@@ -1,8 +1,9 @@
 //! Routes become tables, one for all listeners that have the same routes.
 
-use sluice_model::{HostPattern, Model, PathPattern, Route, ValueMatch};
+use sluice_model::{HostPattern, Listener, Model, PathPattern, PathRules, Route, ValueMatch};
 use sluice_route::{HostSpec, PathSpec, RouteSpec, Table, ValueSpec};
 
+use super::paths::path_rules;
 use super::route_element;
 use crate::flaw::Flaw;
 
@@ -21,7 +22,11 @@ pub(super) fn prepare_tables(model: &Model, flaws: &mut Vec<Flaw>) -> Vec<Prepar
     let known = flaws.len();
     // The table tells of the first route at fault only, so each is tried by itself first.
     for route in &model.routes {
-        if let Err(error) = Table::build(vec![route_spec(route)]) {
+        let listeners = model.listeners.iter().filter(|it| is_for(route, it));
+        let build = |it: &Listener| {
+            Table::build_for(vec![route_spec(route)], &path_rules(&it.path_rules)).err()
+        };
+        if let Some(error) = listeners.filter_map(build).next() {
             flaws.push(Flaw::new(route_element(&route.name), error.message));
         }
     }
@@ -29,9 +34,9 @@ pub(super) fn prepare_tables(model: &Model, flaws: &mut Vec<Flaw>) -> Vec<Prepar
         return Vec::new();
     }
     let mut tables = Vec::new();
-    for (routes, listeners) in groups(model) {
+    for Group { rules, routes, listeners } in groups(model) {
         let members = || routes.iter().filter_map(|&at| model.routes.get(at));
-        match Table::build(members().map(route_spec).collect()) {
+        match Table::build_for(members().map(route_spec).collect(), &path_rules(&rules)) {
             Ok(table) => tables.push(PreparedTable { table, routes, listeners }),
             Err(error) => {
                 let name = members().nth(error.index).map_or("", |route| &route.name);
@@ -42,18 +47,29 @@ pub(super) fn prepare_tables(model: &Model, flaws: &mut Vec<Flaw>) -> Vec<Prepar
     tables
 }
 
-/// Listeners with the same routes, together.
-fn groups(model: &Model) -> Vec<(Vec<usize>, Vec<usize>)> {
-    let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+/// Listeners with the same routes, which compare paths alike.
+struct Group {
+    rules: PathRules,
+    routes: Vec<usize>,
+    listeners: Vec<usize>,
+}
+
+fn is_for(route: &Route, listener: &Listener) -> bool {
+    route.listeners.is_empty() || route.listeners.contains(&listener.name)
+}
+
+fn groups(model: &Model) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
     for (position, listener) in model.listeners.iter().enumerate() {
-        let for_it =
-            |route: &Route| route.listeners.is_empty() || route.listeners.contains(&listener.name);
         let all = model.routes.iter().enumerate();
-        let routes: Vec<usize> =
-            all.filter(|(_, route)| for_it(route)).map(|(position, _)| position).collect();
-        match groups.iter_mut().find(|(known, _)| *known == routes) {
-            Some((_, listeners)) => listeners.push(position),
-            None => groups.push((routes, vec![position])),
+        let routes: Vec<usize> = all
+            .filter(|(_, route)| is_for(route, listener))
+            .map(|(position, _)| position)
+            .collect();
+        let rules = listener.path_rules;
+        match groups.iter_mut().find(|known| known.routes == routes && known.rules == rules) {
+            Some(known) => known.listeners.push(position),
+            None => groups.push(Group { rules, routes, listeners: vec![position] }),
         }
     }
     groups

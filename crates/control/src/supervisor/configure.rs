@@ -14,8 +14,8 @@ use super::shown::{listener_url, url};
 use super::{Failure, Supervisor};
 use crate::compile::{
     Made, Prepared, PreparedAction, PreparedTable, PreparedTls, Services, ambiguous_headers,
-    beginning, connection_limits, endpoint, http2, limits, mirror, prepare, proxy_protocol,
-    route_filters, timeouts, trace_method,
+    beginning, compared_case, connection_limits, endpoint, http2, limits, mirror, path_overrides,
+    path_rules, prepare, proxy_protocol, route_filters, timeouts, trace_method,
 };
 use crate::document::{ConfigError, Document};
 use crate::estate::{Estate, Opened, Opening};
@@ -203,6 +203,7 @@ impl Supervisor {
         let build = |(route, prepared): (&sluice_model::Route, _)| {
             Arc::new(Route {
                 name: route.name.clone(),
+                own_path_rules: route.path_rules.as_ref().map(path_overrides),
                 body_limit: route.body_limit.unwrap_or(u64::MAX),
                 proof: match route.proof {
                     sluice_model::Proof::None => Proof::None,
@@ -212,7 +213,7 @@ impl Supervisor {
                 calls: calls(route.calls),
                 action: action(prepared),
                 mirror: route.mirror.as_ref().map(mirror),
-                filters: route_filters(route, filters),
+                filters: route_filters(route, filters, compared_case(route, &self.model.listeners)),
                 meter: self.status.meters().route(&route.name),
             })
         };
@@ -250,6 +251,7 @@ impl Supervisor {
                     endpoint: place.binding.endpoint().clone(),
                     binding: Arc::downgrade(&place.binding),
                     limits: limits(&listener.limits),
+                    path_rules: path_rules(&listener.path_rules),
                     timeouts: timeouts(&listener.timeout),
                     connections: connection_limits(&listener.limits),
                     guard: Arc::clone(&place.guard),

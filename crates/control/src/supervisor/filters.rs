@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sluice_engine::{ListenerPlan, Route, RouteTable, Snapshot};
 
 use super::Supervisor;
-use crate::compile::{Made, route_filters};
+use crate::compile::{Made, compared_case, route_filters};
 use crate::document::ConfigError;
 use crate::event::Event;
 use crate::flaw::plain;
@@ -53,7 +53,9 @@ impl Supervisor {
 
     /// The same snapshot with these filters.
     fn apply_filters(&mut self, made: &[Made]) {
-        let filters = |route: &sluice_model::Route| route_filters(route, made);
+        let filters = |route: &sluice_model::Route| {
+            route_filters(route, made, compared_case(route, &self.model.listeners))
+        };
         let model: BTreeMap<&str, &sluice_model::Route> =
             self.model.routes.iter().map(|route| (route.name.as_str(), route)).collect();
         let mut routes: BTreeMap<String, Arc<Route>> = BTreeMap::new();

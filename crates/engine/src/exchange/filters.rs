@@ -10,7 +10,8 @@ use sluice_filter::{
     Chain, Content, DoneContext, Filter, Notes, Pause, Paused, Pipeline, Progress, RequestContext,
 };
 use sluice_message::{
-    BodyLength, Expectation, Fault, FaultKind, FieldId, RequestHead, ResponseHead, Span,
+    BodyLength, Expectation, Fault, FaultKind, FieldId, PathSpellings, RequestHead, ResponseHead,
+    Span,
 };
 
 use super::{Exchange, Refusal, Step, Stop};
@@ -38,6 +39,8 @@ pub(crate) struct Stand {
     /// Why a filter refused the request.
     pub(super) refusal: Option<&'static str>,
     reroutes: u8,
+    /// The spellings of a path that has more than one.
+    pub(super) spellings: PathSpellings,
 }
 
 /// Content of a request that was read before the request goes anywhere.
@@ -83,7 +86,7 @@ impl Stand {
 }
 
 impl<'e> Exchange<'e, '_> {
-    /// The request as the client wrote it, if filters have changed its target: nothing they do takes bytes of
+    /// The request as it was before filters, if they have changed its target: nothing they do takes bytes of
     /// a head away.
     pub(super) fn as_asked(&self) -> Option<RequestHead> {
         let [target, path, query, authority] = self.stand.came.asked;

@@ -129,6 +129,11 @@ impl fmt::Display for FaultLine<'_, '_, '_> {
         if let FaultKind::Malformed(syntax) = self.fault.kind {
             write!(f, " ({syntax:?})")?;
         }
+        if let FaultKind::PathRefused(problem) = self.fault.kind {
+            // A target is visible ASCII: no byte of it can end or forge a line.
+            let target = String::from_utf8_lossy(exchange.request.raw_target());
+            write!(f, " ({} in {target:?})", problem.text())?;
+        }
         write!(f, ", client {}", exchange.client)?;
         if let Some(route) = exchange.route {
             write!(f, ", route {}", route.name)?;

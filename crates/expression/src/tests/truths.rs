@@ -45,6 +45,7 @@ const FULL: &[(&str, bool)] = &[
     ("request.target == '/api/users/7?a=1&b=x%20y&b=z&e=&%6eame=n&flag'", true),
     ("request.raw_path == '/api/users/7'", true),
     ("request.search starts_with '?a=1&'", true),
+    ("request.raw_target == request.target", true),
     ("request.query starts_with 'a=1&'", true),
     ("request.host == 'shop.example'", true),
     ("request.authority == 'Shop.Example.:8443'", true),

@@ -229,7 +229,7 @@ fn digest(fields: &Fields) -> Option<ContentDigest> {
 
 /// The path as it was sent.
 fn path(request: &RequestHead) -> &[u8] {
-    request.target().split(|byte| *byte == b'?').next().unwrap_or_default()
+    request.raw_target().split(|byte| *byte == b'?').next().unwrap_or_default()
 }
 
 /// The values of signed fields, several lines of one joined; `None` if one is missing.

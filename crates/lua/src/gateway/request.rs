@@ -117,6 +117,7 @@ fn get(frame: &Frame<'_>) -> Reply {
             b"method" => request.fields.slice(request.method_text).into(),
             b"path" => request.path().into(),
             b"target" => request.target().into(),
+            b"raw_target" => request.raw_target().into(),
             b"query" => request.query().into(),
             b"host" => request.fields.slice(request.authority).into(),
             b"scheme" => gateway.scheme().as_bytes().into(),
@@ -175,6 +176,7 @@ fn set(frame: &Frame<'_>) -> Reply {
         let Some(value) = value else {
             return Err(frame.raise("a text is expected"));
         };
+        let rules = context.gateway.path_rules();
         let request = &mut *context.request;
         let problem = match name {
             b"method" if is_name(value) => request.set_method(value).err().map(|_| SPACE),
@@ -187,7 +189,7 @@ fn set(frame: &Frame<'_>) -> Reply {
                 }
                 match value.contains(&b'?') {
                     true => Some("a path has no query: set request.target, or request.query"),
-                    false => request.set_target(&target).err().map(explain),
+                    false => request.set_target(&target, &rules).err().map(explain),
                 }
             }
             b"query" => {
@@ -198,9 +200,9 @@ fn set(frame: &Frame<'_>) -> Reply {
                     target.push(b'?');
                     target.extend_from_slice(value);
                 }
-                request.set_target(&target).err().map(explain)
+                request.set_target(&target, &rules).err().map(explain)
             }
-            b"target" => request.set_target(value).err().map(explain),
+            b"target" => request.set_target(value, &rules).err().map(explain),
             b"host" if fields::is_host(value) => request.set_authority(value).err().map(|_| SPACE),
             b"host" => Some("this is no host"),
             b"user" => {
@@ -224,7 +226,7 @@ const SPACE: &str = "no room for it";
 const fn explain(problem: TargetProblem) -> &'static str {
     match problem {
         TargetProblem::Form => "it has to begin with a slash and to be free of white space and '#'",
-        TargetProblem::Path(_) => "this is no path",
+        TargetProblem::Path(problem) => problem.text(),
         TargetProblem::Space => SPACE,
     }
 }

@@ -105,6 +105,7 @@ fn every_variable_has_its_value() {
         ("request.line", "GET /a?b=c HTTP/1.1"),
         ("request.method", "GET"),
         ("request.target", "/a?b=c"),
+        ("request.raw_target", "/a?b=c"),
         ("request.path", "/a"),
         ("request.query", "b=c"),
         ("request.host", "a.example"),

@@ -20,6 +20,7 @@ pub(super) enum Variable {
     RequestLine,
     RequestMethod,
     RequestTarget,
+    RequestRawTarget,
     RequestPath,
     RequestQuery,
     RequestHost,
@@ -87,8 +88,9 @@ variables! {
     "time.unix_ms" TimeUnixMs "When the request began, in milliseconds since 1970";
     "request.line" RequestLine "Method, target and version";
     "request.method" RequestMethod "Method";
-    "request.target" RequestTarget "Path and query as the client wrote them";
-    "request.path" RequestPath "Path as routes see it: normalised, without query";
+    "request.target" RequestTarget "Path and query as they are sent on";
+    "request.raw_target" RequestRawTarget "Path and query as the client wrote them";
+    "request.path" RequestPath "Path as routes compare it, without query";
     "request.query" RequestQuery "Query without its question mark";
     "request.host" RequestHost "Host the client asked for, without port";
     "request.version" RequestVersion "Protocol version, such as HTTP/1.1";
@@ -232,6 +234,7 @@ impl Variable {
         match self {
             Self::RequestMethod => style.push_value(out, head.method_text()),
             Self::RequestTarget => style.push_value(out, head.target()),
+            Self::RequestRawTarget => style.push_value(out, head.raw_target()),
             Self::RequestPath => style.push_value(out, head.path()),
             Self::RequestQuery => style.push_value(out, head.query()),
             Self::RequestHost => style.push_value(out, head.host()),
@@ -242,7 +245,7 @@ impl Variable {
             Self::RequestHeader(_, id) => push_lines(style, out, head.fields.values(*id)),
             _ => {
                 style.quote(out);
-                for part in [head.method_text(), b" ", head.target(), b" ", version(head)] {
+                for part in [head.method_text(), b" ", head.raw_target(), b" ", version(head)] {
                     style.push_escaped(out, part);
                 }
                 style.quote(out);

@@ -10,6 +10,16 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
+const PATH_RULES: crate::PathRules = crate::PathRules {
+    dot_segments: crate::PathAction::Normalize,
+    repeated_slashes: crate::PathAction::Normalize,
+    escaped_slashes: crate::PathAction::Refuse,
+    backslashes: crate::PathAction::Refuse,
+    control_characters: crate::PathAction::Refuse,
+    parameters: crate::ParameterAction::Ignore,
+    case_sensitive: true,
+};
+
 #[test]
 fn defaults_are_filled_in() {
     let model = toml(&with_rest("[[route]]\nproxy = \"127.0.0.1:9001\"")).unwrap();
@@ -50,6 +60,7 @@ fn defaults_are_filled_in() {
             },
             ambiguous_headers: AmbiguousHeaders::Drop,
             trace_method: TraceMethod::Refuse,
+            path_rules: PATH_RULES,
             http2: Some(Http2 {
                 streams: 128,
                 window: 262_144,
@@ -114,6 +125,7 @@ fn defaults_are_filled_in() {
             queries: vec![],
             cookies: vec![],
             clients: vec![],
+            path_rules: None,
             body_limit: Some(104_857_600),
             proof: Proof::None,
             concurrency: None,
@@ -483,6 +495,7 @@ fn routes_arrive() {
             queries: vec![(text("v"), ValueMatch::Present)],
             cookies: vec![(text("sid"), ValueMatch::Present)],
             clients: vec!["192.168.0.0/16".parse().unwrap()],
+            path_rules: None,
             body_limit: None,
             proof: Proof::None,
             concurrency: Some(Concurrency {

@@ -37,7 +37,7 @@ const EVERYTHING: &str = "
                   proxy_protocol = { from = '::1' } },
                 { address = ':2', lua = { script = 'x = 1' } }]
     upstream.a = { servers = [{ address = 'h:1' }], health = { path = '/' }, ejection = {}, tls = {}, protocol = 'negotiate' }
-    route = [{ respond = {} }, { path = '/a', redirect = { to = '/' } },
+    route = [{ respond = {}, path_rules = {} }, { path = '/a', redirect = { to = '/' } },
              { path = '/b', proxy = 'a', filters = [], concurrency = { adaptive = {} } }, { path = '/c', health = true },
              { path = '/d', files = { root = 'r', cache = {} } }, \
              { path = '/e', lua = { script = 'x = 1' } }]";
@@ -227,6 +227,8 @@ fn every_unknown_key_is_refused_everywhere() {
         "listener = [{ address = ':1', zzzzzzz = 1 }]",
         "listener = [{ address = ':1', limits.zzzzzzz = 1 }]",
         "listener = [{ address = ':1', timeout.zzzzzzz = 1 }]",
+        "listener = [{ address = ':1', path_rules.zzzzzzz = 1 }]",
+        "route = [{ health = true, path_rules.zzzzzzz = 1 }]",
         "listener = [{ address = ':1', http2.zzzzzzz = 1 }]",
         "listener = [{ address = ':1', tls = { folder = 'd', zzzzzzz = 1 } }]",
         "listener = [{ address = ':1', tls.certificates = [{ cert = 'c', zzzzzzz = 1 }] }]",

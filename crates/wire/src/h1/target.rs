@@ -2,7 +2,6 @@
 
 use sluice_message::{
     FaultKind, Method, PathForm, RequestHead, SpaceExhausted, Span, Syntax, TargetForm,
-    normalize_path,
 };
 
 use super::authority::{has_port, is_authority};
@@ -17,7 +16,7 @@ pub(crate) struct Extent {
     /// The first `?`; `end` if there is none.
     question: usize,
     /// Whether something in it may make its path unlike its normal form.
-    irregular: bool,
+    form: PathForm,
 }
 
 /// Finds the end of the target at `start`: the first byte that is not visible ASCII
@@ -33,7 +32,8 @@ pub(crate) fn extent(bytes: &[u8], start: usize) -> Result<Extent, Stop> {
         None => long_extent(bytes, start + WIDTH, &mut scan)?,
     };
     let question = scan.question.min(end);
-    Ok(Extent { start, end, question, irregular: scan.irregular != 0 })
+    let form = if scan.irregular == 0 { PathForm::Normal } else { PathForm::Unread };
+    Ok(Extent { start, end, question, form })
 }
 
 /// Goes on with a target that does not end in its first block.
@@ -72,7 +72,7 @@ impl Scan {
             if asked != 0 {
                 self.question = self.question.min(at + first(asked));
             }
-            self.irregular |= lanes.equal(b'%') & inside;
+            self.irregular |= (lanes.either(b'%', b';') | lanes.equal(b'\\')) & inside;
         }
         let slashes = lanes.equal(b'/');
         let pairs = (slashes << 1 | self.slash_before) & lanes.either(b'/', b'.');
@@ -87,8 +87,6 @@ impl Scan {
 pub(crate) enum Made {
     #[default]
     Nothing,
-    /// The normal form of the path; an allocation that only odd paths cost.
-    Path(Vec<u8>),
     /// A slash before the query, for an absolute form with an empty path.
     Slash,
     /// `*`, for OPTIONS of an absolute form with an empty path.
@@ -108,31 +106,32 @@ pub(crate) fn judge(
     head.form = TargetForm::Origin;
     head.authority = Span::default();
     head.protocol = Span::default();
+    head.raw_target = Span::default();
     write_origin(extent, head);
-    if origin && !extent.irregular {
+    if origin && extent.form == PathForm::Normal {
         return Ok(());
     }
-    if origin { normalize(bytes, made, head) } else { judge_rare(bytes, extent, made, head) }
+    if origin {
+        look_again(bytes, head);
+        return Ok(());
+    }
+    judge_rare(bytes, extent, made, head)
+}
+
+/// The scan may have seen something in the query.
+#[cold]
+#[inline(never)]
+fn look_again(bytes: &[u8], head: &mut RequestHead) {
+    head.path_form = PathForm::of(head.path.of(bytes));
 }
 
 #[inline(always)]
 fn write_origin(extent: Extent, head: &mut RequestHead) {
-    let Extent { start, end, question, .. } = extent;
+    let Extent { start, end, question, form } = extent;
+    head.path_form = form;
     head.target = span(start, end);
     head.path = span(start, question);
     head.query = span(end.min(question + 1), end);
-}
-
-#[cold]
-#[inline(never)]
-fn normalize(bytes: &[u8], made: &mut Made, head: &RequestHead) -> Result<(), Stop> {
-    let mut normal = Vec::new();
-    match normalize_path(head.path.of(bytes), &mut normal) {
-        Ok(PathForm::Normal) => {}
-        Ok(PathForm::Rewritten) => *made = Made::Path(normal),
-        Err(_) => return Err(Syntax::Path.into()),
-    }
-    Ok(())
 }
 
 #[cold]
@@ -152,6 +151,7 @@ fn judge_rare(
                 return Err(Syntax::Target.into());
             }
             head.form = TargetForm::Authority;
+            head.path_form = PathForm::Normal;
             head.authority = whole;
             head.path = none;
             head.query = none;
@@ -160,6 +160,7 @@ fn judge_rare(
         // RFC 9112, 3.2.4: asterisk form is OPTIONS' alone.
         (b"*", Method::Options) => {
             head.form = TargetForm::Asterisk;
+            head.path_form = PathForm::Normal;
             Ok(())
         }
         _ => judge_absolute(bytes, extent, made, head),
@@ -190,8 +191,11 @@ fn judge_absolute(
     head.authority = span(start, path_start);
     write_origin(Extent { start: path_start, ..extent }, head);
     if rest.get(length) == Some(&b'/') {
-        return normalize(bytes, made, head);
+        // The scan saw the slashes of the scheme, too.
+        look_again(bytes, head);
+        return Ok(());
     }
+    head.path_form = PathForm::Normal;
     if head.method == Method::Options && path_start == extent.end {
         // RFC 9112, 3.2.4: the last proxy sends OPTIONS of an empty path on as `*`.
         head.form = TargetForm::Asterisk;
@@ -217,7 +221,6 @@ impl Made {
     fn append(self, head: &mut RequestHead) -> Result<(), SpaceExhausted> {
         match self {
             Self::Nothing => {}
-            Self::Path(path) => head.path = head.fields.append(&path)?,
             Self::Asterisk => {
                 head.target = head.fields.append(b"*")?;
                 head.path = head.target;

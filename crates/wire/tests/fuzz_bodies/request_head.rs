@@ -1,6 +1,8 @@
 //! What holds for every request head, whatever the bytes.
 
-use sluice_message::{FieldId, Fields, PathForm, RequestHead, TargetForm, normalize_path};
+use sluice_message::{
+    FieldId, Fields, PathAction, PathForm, PathRules, PathSpellings, RequestHead, TargetForm,
+};
 use sluice_wire::h1::{Decoded, Limits, RequestFraming, decode_request, encode_request};
 
 const LIMITS: Limits = Limits { head: 1024, fields: 20, target: 200 };
@@ -35,19 +37,43 @@ pub(crate) fn run(data: &[u8]) {
         assert!(span.start <= span.end && span.range().end <= fields.bytes().len());
     }
     if head.form == TargetForm::Origin {
-        let written = head.target().split(|&byte| byte == b'?').next().unwrap_or_default();
-        let mut normal = Vec::new();
-        match normalize_path(written, &mut normal) {
-            Ok(PathForm::Normal) => assert_eq!(head.path(), written),
-            Ok(PathForm::Rewritten) => assert_eq!(head.path(), normal),
-            Err(problem) => panic!("{problem:?} was accepted"),
-        }
+        has_two_spellings(&head);
     }
     let mut lines = [httparse::EMPTY_HEADER; 64];
     let second = httparse::Request::new(&mut lines).parse(&data[..consumed]);
     assert!(second.is_ok_and(|status| status.is_complete()), "httparse disagrees");
     if !head.authority.is_empty() {
         goes_round(&head);
+    }
+}
+
+/// What is sent is compared alike when it is read again, and holds nothing that upstreams could resolve.
+fn has_two_spellings(head: &RequestHead) {
+    let path = head.sent_path();
+    assert_eq!(head.path(), path);
+    let keep = PathAction::Keep;
+    let lenient = PathRules { escaped_slashes: keep, backslashes: keep, ..PathRules::DEFAULT };
+    for rules in [PathRules::DEFAULT, lenient] {
+        let (mut first, mut second) = (PathSpellings::default(), PathSpellings::default());
+        if rules.read(path, &mut first).is_err() {
+            assert_eq!(head.path_form, PathForm::Unread);
+            return;
+        }
+        if head.path_form == PathForm::Normal {
+            assert_eq!((first.sent.as_slice(), first.compared.as_slice()), (path, path));
+            assert_eq!(first.problem, None);
+        }
+        rules.read(&first.sent, &mut second).expect("what is sent is a path");
+        assert_eq!((&first.sent, &first.compared), (&second.sent, &second.compared));
+        for path in [&first.sent, &first.compared] {
+            assert_eq!(path.first(), Some(&b'/'));
+            let mut segments = path.split(|&byte| byte == b'/').skip(1).peekable();
+            while let Some(segment) = segments.next() {
+                let name = segment.split(|&byte| byte == b';').next().unwrap_or_default();
+                assert!(name != b"." && name != b"..", "{}", path.escape_ascii());
+                assert!(!name.is_empty() || segments.peek().is_none(), "{}", path.escape_ascii());
+            }
+        }
     }
 }
 
