@@ -12,6 +12,7 @@ H2SPEC := github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
 ECHO := github.com/gorilla/websocket/examples/autobahn@v1.5.3
 KOSOKU := kosoku==0.1.0
 GRPC := google.golang.org/grpc/interop/client@v1.85.0 google.golang.org/grpc/interop/server@v1.85.0
+TOMCAT := org.apache.tomcat.embed:tomcat-embed-core:10.1.34
 SUITES := gate tls http2 gateway-go silly pingap infini
 
 # Tests of the whole program, by file; they run against the release binary.
@@ -43,9 +44,10 @@ run: release
 test:
 	@$(STEP) "tools" .ci/tools nginx:nginx haproxy:haproxy wrk:wrk h2load:nghttp2-client nghttp:nghttp2-client \
 		redis-server:redis-server valgrind:valgrind strace:strace faketime:faketime curl:curl \
-		openssl:openssl chromium:chromium go:golang-go pip3:python3-pip node:nodejs php:php-cli
+		openssl:openssl chromium:chromium go:golang-go pip3:python3-pip node:nodejs php:php-cli javac:default-jdk-headless mvn:maven
 	@$(STEP) "tools written in Go" .ci/go-tools $(abspath $(TOOLS)) $(H2SPEC) $(GRPC) $(ECHO)
 	@$(STEP) "tools written in Python" .ci/python-tools $(abspath $(TOOLS)) $(KOSOKU)
+	@$(STEP) "tools written in Java" .ci/maven-tools $(abspath $(TOOLS)) tomcat-java $(TOMCAT)
 	@$(STEP) "format" $(CARGO) fmt --all --check
 	@$(STEP) "clippy" $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@$(STEP) "xtask" $(MAKE) --no-print-directory xtask

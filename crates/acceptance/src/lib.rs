@@ -10,6 +10,7 @@ pub mod filtered;
 pub mod filters;
 pub mod http2_origin;
 pub mod load;
+pub mod path_peers;
 pub mod peers;
 pub mod tls;
 pub mod websocket;

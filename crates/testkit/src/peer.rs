@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, PATIENCE};
 use crate::ports::unclaimed_port;
 use crate::scratch::Scratch;
 
@@ -32,6 +32,15 @@ impl Peer {
     /// When the program is not installed or does not begin to listen.
     #[must_use]
     pub fn start(command: impl Fn(&Scratch, &str) -> Command) -> Self {
+        Self::start_within(PATIENCE, command)
+    }
+
+    /// The same for a server that takes its time, such as one that is compiled first.
+    ///
+    /// # Panics
+    /// When the program is not installed or does not begin to listen.
+    #[must_use]
+    pub fn start_within(patience: Duration, command: impl Fn(&Scratch, &str) -> Command) -> Self {
         for _ in 0..ATTEMPTS {
             let (scratch, address) = (Scratch::new(), format!("127.0.0.1:{}", unclaimed_port()));
             let mut command = command(&scratch, &address);
@@ -39,7 +48,7 @@ impl Peer {
             let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let child = quiet.spawn().expect("the peer is installed: `make test` does that");
             let mut peer = Self { child, scratch, address };
-            if peer.begins_to_listen() {
+            if peer.begins_to_listen(patience) {
                 return peer;
             }
         }
@@ -64,8 +73,8 @@ impl Peer {
         self.address.rsplit(':').next().unwrap_or_default()
     }
 
-    fn begins_to_listen(&mut self) -> bool {
-        let deadline = Deadline::patient();
+    fn begins_to_listen(&mut self, patience: Duration) -> bool {
+        let deadline = Deadline::after(patience);
         while deadline.remaining().is_some() {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return false;
