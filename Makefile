@@ -81,6 +81,7 @@ bench: release xtask
 	$(XTASK) bench
 	$(XTASK) bench filters
 	$(XTASK) bench pages
+	$(XTASK) generate
 	@failed=; for suite in $(SUITES); do \
 		echo "== suite $$suite"; \
 		$(SLUICE) bench --suite bench/suites/$$suite.toml $(if $(FULL),--full) \

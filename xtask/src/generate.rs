@@ -1,4 +1,4 @@
-//! `cargo xtask generate`: files that are made from the model, and whether they are fresh.
+//! `cargo xtask generate`: files that are made from the model and from results, and whether they are fresh.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use std::path::Path;
 const MARK: &str = "<!-- generated from here on: cargo xtask generate -->\n";
 
 /// The files and what must stand in them.
-fn files(root: &Path) -> [(&'static str, String); 4] {
+fn files(root: &Path) -> [(&'static str, String); 5] {
     let schema = format!("{:#}\n", sluice_model::schema());
     let mut names = String::from("| name | meaning |\n|---|---|\n");
     for (name, meaning) in sluice_meter::VARIABLES {
@@ -17,6 +17,7 @@ fn files(root: &Path) -> [(&'static str, String); 4] {
         ("docs/schema.json", schema),
         ("docs/metrics.md", behind_mark(root, "docs/metrics.md", &sluice_meter::reference())),
         ("docs/access-log.md", behind_mark(root, "docs/access-log.md", &names)),
+        crate::readme::page(root),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod generate;
+mod readme;
 mod tidy;
 
 use std::path::{Path, PathBuf};
