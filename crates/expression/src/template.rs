@@ -165,9 +165,11 @@ impl Template {
         subject: &S,
         read: impl FnOnce(Result<&[u8], TooLong>) -> R,
     ) -> R {
-        let values = self.parts.iter().filter(|part| !matches!(part, Part::Literal(_)));
-        match values.take(2).count() {
-            2.. => self.lend_framed(subject, read),
+        let is_value = |part: &&Part| !matches!(part, Part::Literal(_));
+        match &*self.parts {
+            // Nearly all: one comparison.
+            [_] => self.lend(subject, read),
+            parts if parts.iter().filter(is_value).count() > 1 => self.lend_framed(subject, read),
             _ => self.lend(subject, read),
         }
     }
