@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt::Display;
 use std::io::Write;
 
-use sluice_meter::push_log_report;
+use sluice_meter::{push_iso_date, push_log_report};
 use sluice_net::{LogWriter, unix_ms};
 
 use crate::answer::Level;
@@ -33,7 +33,8 @@ impl FaultLog {
             Level::Warn => "warning",
             Level::Error => "error",
         };
-        let second = unix_ms() / 1000;
+        let now = unix_ms();
+        let second = now / 1000;
         if self.second.replace(second) != second {
             self.lines.set(0);
         }
@@ -45,9 +46,12 @@ impl FaultLog {
         let mut text = Vec::new();
         let kept_back = self.kept_back.take();
         if kept_back > 0 {
+            push_iso_date(now, &mut text);
             // Writing to memory cannot fail.
-            let _ = writeln!(text, "{word}: {kept_back} more lines like these were left out");
+            let _ = writeln!(text, " {word}: {kept_back} more lines like these were left out");
         }
+        push_iso_date(now, &mut text);
+        text.push(b' ');
         // Lines hold what peers have sent and what scripts say.
         push_log_report(&mut text, format!("{word}: {line}").as_bytes());
         text.push(b'\n');

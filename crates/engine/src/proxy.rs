@@ -202,7 +202,7 @@ impl<'e> Exchange<'e, '_> {
             // What becomes of the request's rest no longer matters to the answer. Content that broke
             // a rule or a limit goes no further all the same.
             if let Err(fault) = upload.poll(cx, downstream, upstream) {
-                upload.refuse(fault.kind);
+                upload.refuse(fault);
             }
             let mut relay = Relay {
                 source: upstream.channel.lend(),
@@ -244,7 +244,10 @@ impl<'e> Exchange<'e, '_> {
             patience.poll(cx, downstream.deadline, (position, limit)).map(|()| Err(fault))
         })
         .await;
-        relayed.map_err(|fault| self.overdue(Stop { fault, progress: AnswerProgress::Begun }))?;
+        relayed.map_err(|fault| {
+            let fault = upload.blame_client(fault);
+            self.overdue(Stop { fault, progress: AnswerProgress::Begun })
+        })?;
         // A client that is still sending has to be cut off: its content cannot be skipped.
         Ok(match persistence {
             _ if !upload.is_done() => After::Close,

@@ -84,6 +84,11 @@ fn nth<const N: usize>(names: &[&'static [u8; 3]; N], at: u64) -> &'static [u8; 
     usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or(b"   ")
 }
 
+/// Writes a moment as `2026-11-21T01:11:12.345Z` (RFC 3339).
+pub fn push_iso_date(unix_ms: u64, out: &mut Vec<u8>) {
+    Civil::of(unix_ms / 1_000).push_iso(unix_ms % 1_000, out);
+}
+
 /// Writes the value of `Date` (IMF-fixdate, RFC 9110, 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
 /// Seconds beyond the year 9999 are written as its last one.
 pub fn http_date(unix_seconds: u64, out: &mut [u8; 29]) {

@@ -31,7 +31,7 @@ pub use cache::{CacheReading, CacheSource, DiskReading, PurgeTarget, Thoroughnes
 pub use concurrency::{ConcurrencyReading, ConcurrencySource};
 pub use counter::{Counter, Gauge, Level, Tally};
 pub use custom::{CustomFamily, CustomKind, CustomProblem, CustomSeries, CustomShape, MOST_SERIES};
-pub use date::http_date;
+pub use date::{http_date, push_iso_date};
 pub use fault::{FaultMeter, ReasonCounters};
 pub use filter::{FilterMeter, MOST_OUTCOMES};
 pub use grpc::GrpcCounters;

@@ -292,7 +292,7 @@ impl Server {
         match call.deadline.limit(timeout, connect(&self.endpoint)).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) if is_exhaustion(&error) => Err(Fault::internal(FaultKind::Exhausted)),
-            Ok(Err(_)) => Err(Fault::upstream(FaultKind::ConnectFailed, Retry::Always)),
+            Ok(Err(error)) => Err(self.cannot_connect(&error)),
             Err(Elapsed) => Err(Fault::upstream(FaultKind::ConnectTimedOut, Retry::Always)),
         }
     }
@@ -303,7 +303,7 @@ impl Server {
             match connect_with(&self.endpoint, call.header).await {
                 Ok(stream) => self.encrypt(stream, call.demand).await,
                 Err(error) if is_exhaustion(&error) => Err(Fault::internal(FaultKind::Exhausted)),
-                Err(_) => Err(Fault::upstream(FaultKind::ConnectFailed, Retry::Always)),
+                Err(error) => Err(self.cannot_connect(&error)),
             }
         };
         let late = Fault::upstream(FaultKind::ConnectTimedOut, Retry::Always);
@@ -320,6 +320,13 @@ impl Server {
         done.map_err(|error| self.complain(&error))
     }
 
+    /// Keeps what the system says of a connection that was not opened, its error number included.
+    #[cold]
+    fn cannot_connect(&self, error: &io::Error) -> Fault {
+        *self.complaint.borrow_mut() = error.to_string();
+        Fault::upstream(FaultKind::ConnectFailed, Retry::Always)
+    }
+
     /// Keeps the words of a handshake that failed for whoever writes the log.
     fn complain(&self, error: &HandshakeError) -> Fault {
         *self.complaint.borrow_mut() = error.to_string();
@@ -330,7 +337,7 @@ impl Server {
         Fault::upstream(kind, Retry::Always)
     }
 
-    /// Why the last handshake failed, in words.
+    /// Why the last connection was not opened or its handshake failed, in words.
     #[must_use]
     pub fn complaint(&self) -> String {
         self.complaint.borrow().clone()

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use sluice_filter::REQUEST_ID;
 use sluice_message::{Fault, FaultKind, GrpcStatus, Side};
 use sluice_meter::{AccessRecord, ClientRecord, RouteMeter, TlsRecord};
 use sluice_net::tls::{Handshake, Security};
@@ -112,39 +113,93 @@ struct FaultLine<'l, 'e, 'c> {
 
 impl fmt::Display for FaultLine<'_, '_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let exchange = self.exchange;
-        match (&exchange.upstream.cluster, &exchange.upstream.server) {
-            (Some(cluster), Some(server)) => {
-                write!(f, "upstream {} at {}: ", cluster.plan().name, server.label())?;
-            }
-            (Some(cluster), None) => write!(f, "upstream {}: ", cluster.plan().name)?,
-            _ => write!(f, "listener {}: ", exchange.scope.listener.name)?,
+        let (exchange, fault) = (self.exchange, self.fault);
+        // What stands first is to blame, or nearest to it.
+        let listener = &exchange.scope.listener.name;
+        match fault.side {
+            Side::Upstream if exchange.upstream.cluster.is_some() => self.write_upstream(f)?,
+            _ => write!(f, "listener {listener}")?,
         }
-        write!(f, "{}", self.fault.kind.reason())?;
-        if let FaultKind::TlsUntrusted | FaultKind::TlsFailed | FaultKind::NoHttp2 = self.fault.kind
-            && let Some(server) = &exchange.upstream.server
-        {
-            write!(f, " ({})", server.complaint())?;
-        }
-        if let FaultKind::Malformed(syntax) = self.fault.kind {
-            write!(f, " ({syntax:?})")?;
-        }
-        if let FaultKind::PathRefused(problem) = self.fault.kind {
-            // A target is visible ASCII: no byte of it can end or forge a line.
-            let target = String::from_utf8_lossy(exchange.request.raw_target());
-            write!(f, " ({} in {target:?})", problem.text())?;
-        }
+        write!(f, ": {}", fault.kind.reason())?;
+        self.write_cause(f)?;
         write!(f, ", client {}", exchange.client)?;
+        self.write_request(f)?;
         if let Some(route) = exchange.route {
             write!(f, ", route {}", route.name)?;
+        }
+        if exchange.upstream.cluster.is_some() {
+            if fault.side == Side::Upstream {
+                write!(f, ", listener {listener}")?;
+            } else {
+                f.write_str(", ")?;
+                self.write_upstream(f)?;
+            }
         }
         if exchange.connection.errand.is_some() {
             return write!(f, ", in the background");
         }
-        write!(f, ", answered {}", judge(self.fault).status)?;
+        write!(f, ", answered {}", judge(fault).status)?;
         match exchange.call {
-            Some(_) => write!(f, " as {}", meaning(self.fault).name()),
+            Some(_) => write!(f, " as {}", meaning(fault).name()),
             None => Ok(()),
         }
     }
+}
+
+/// Longer paths and identifiers are cut in a fault's line, in bytes.
+const LONGEST: usize = 256;
+
+impl FaultLine<'_, '_, '_> {
+    fn write_upstream(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let upstream = &self.exchange.upstream;
+        let Some(cluster) = &upstream.cluster else { return Ok(()) };
+        write!(f, "upstream {}", cluster.plan().name)?;
+        match &upstream.server {
+            Some(server) => write!(f, " at {}", server.label()),
+            None => Ok(()),
+        }
+    }
+
+    /// What the system or the codec says.
+    fn write_cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.fault.kind {
+            FaultKind::Malformed(syntax) => write!(f, " ({syntax:?})"),
+            FaultKind::PathRefused(problem) => {
+                // As it came: no normal form shows what is wrong with it.
+                let target = self.exchange.request.raw_target();
+                let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+                write!(f, " ({} in \"{}\")", problem.text(), cut(path).escape_ascii())
+            }
+            FaultKind::ConnectFailed
+            | FaultKind::TlsUntrusted
+            | FaultKind::TlsFailed
+            | FaultKind::NoHttp2 => match &self.exchange.upstream.server {
+                Some(server) => write!(f, " ({})", server.complaint()),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Method, path and identifier of the request, as far as it could be read. The query stays out: it may hold
+    /// secrets.
+    fn write_request(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exchange = self.exchange;
+        let request = &*exchange.request;
+        if request.fields.bytes().is_empty() || request.method_text().is_empty() {
+            return Ok(());
+        }
+        let asked = exchange.filters.and_then(|_| exchange.as_asked());
+        let request = asked.as_ref().unwrap_or(request);
+        let (method, path) = (cut(request.method_text()), cut(request.path()));
+        write!(f, ", request \"{} {}\"", method.escape_ascii(), path.escape_ascii())?;
+        match exchange.filters.and_then(|_| exchange.stand.notes.get(REQUEST_ID)) {
+            Some(id) => write!(f, ", request id {}", cut(id).escape_ascii()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn cut(text: &[u8]) -> &[u8] {
+    text.get(..LONGEST).unwrap_or(text)
 }

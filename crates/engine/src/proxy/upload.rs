@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sluice_conn::{Downstream, Receiver, Relay, RelayFault, Upstream};
-use sluice_message::{BodyLength, Fault, FaultKind, Fields, RequestHead};
+use sluice_message::{BodyLength, Fault, FaultKind, Fields, RequestHead, Side};
 
 use crate::exchange::ReadAhead;
 use crate::guarded::Guarded;
@@ -22,6 +22,8 @@ pub(super) struct Upload {
     kept: Option<Box<Kept>>,
     /// Content up to this size is wanted for a copy of the request.
     copy_limit: usize,
+    /// Why no more goes to the origin, if that is not its own doing.
+    breach: Option<Fault>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +91,14 @@ impl Waiting {
 
 impl Upload {
     pub(super) fn new(request: &RequestHead, limit: u64) -> Self {
-        Self { state: UploadState::first(request), begun: false, limit, kept: None, copy_limit: 0 }
+        Self {
+            state: UploadState::first(request),
+            begun: false,
+            limit,
+            kept: None,
+            copy_limit: 0,
+            breach: None,
+        }
     }
 
     /// From now on content is kept while it goes up, as long as it is no more than `most` bytes, so that
@@ -162,8 +171,9 @@ impl Upload {
     }
 
     /// No more goes to the origin.
-    pub(super) const fn refuse(&mut self, kind: FaultKind) {
-        self.state = UploadState::Refused(kind);
+    pub(super) const fn refuse(&mut self, fault: Fault) {
+        self.state = UploadState::Refused(fault.kind);
+        self.breach = Some(fault);
     }
 
     /// Some content left the client's input and was not kept: the request cannot be sent again.
@@ -248,7 +258,15 @@ impl Upload {
     /// An origin that neither took the request nor answered: what it did first is what counts.
     pub(super) fn blame(&self, fault: Fault) -> Fault {
         match self.state {
-            UploadState::Refused(kind) => Fault { kind, ..fault },
+            UploadState::Refused(kind) => Fault { kind, ..self.blame_client(fault) },
+            _ => fault,
+        }
+    }
+
+    /// An origin that was not given the whole request cannot be blamed for what it did with a part of it.
+    pub(super) fn blame_client(&self, fault: Fault) -> Fault {
+        match self.breach {
+            Some(breach) if fault.side == Side::Upstream => breach,
             _ => fault,
         }
     }
