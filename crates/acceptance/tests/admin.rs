@@ -30,10 +30,10 @@ fn each_page_answers_get_and_head_and_nothing_else() {
             "{page}"
         );
         assert!(answer.text().contains(part), "{page}: {}", answer.text());
-        let head = format!("HEAD {page} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let head = format!("HEAD {page} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         assert_eq!(ask(&admin, &head).status, 200, "{page}");
         let post = format!(
-            "POST {page} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            "POST {page} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         );
         let refused = ask(&admin, &post);
         assert_eq!((refused.status, refused.fields.first("allow")), (405, Some("GET, HEAD")));
@@ -47,10 +47,24 @@ fn each_page_answers_get_and_head_and_nothing_else() {
 
 #[test]
 fn the_configuration_is_shown_without_its_secrets() {
-    let text = "[[route]]\npath = \"/\"\nrespond = { headers = { x-api-key = \"hush\" } }\n";
+    let text = r#"
+[[route]]
+path = "/"
+header = { x-partner = "hush" }
+query = { code = "hush" }
+respond = { headers = { x-tenant = "hush" }, body = "hush" }
+[[route]]
+proxy = "http://127.0.0.1:1"
+filters = [
+    { when = "request.header.x-code == 'hush'", headers = { request = { set = { x-code = "hush" } } } },
+    { body_replace = { rules = [{ text = "hush", with = "hush" }] } },
+    { lua = { script = "function request_head() local x = 'hush' end" } },
+]
+"#;
     let sluice = Sluice::start(&config(text));
     let shown = get(&sluice.admin(), "/config").text();
-    assert!(shown.contains("x-api-key") && !shown.contains("hush"), "{shown}");
+    assert!(shown.contains("x-tenant") && !shown.contains("hush"), "{shown}");
+    assert!(shown.contains("\"proxy\": \"http://127.0.0.1:1\""), "{shown}");
     assert!(shown.contains("sluice.toml"), "{shown}");
     let web = sluice.address("web");
     let url = format!("\"url\": \"{}{web}\"", if web.contains("://") { "" } else { "http://" });
@@ -141,5 +155,71 @@ fn the_health_route_tells_how_the_gateway_is() {
     {
         assert!(answer.text().contains(part), "{part} in {}", answer.text());
     }
+    sluice.stop();
+}
+
+#[test]
+fn web_pages_of_others_read_nothing() {
+    let admin =
+        "[admin]\naddress = \"127.0.0.1:0\"\nhosts = [\"gateway.example\", \"*.pods.example\"]\n";
+    let text = config("[[route]]\nrespond = \"x\"\n");
+    let (before, rest) = text.split_once("[admin]\naddress = \"127.0.0.1:0\"\n").unwrap();
+    let sluice = Sluice::start(&format!("{before}{admin}{rest}"));
+    let address = sluice.admin();
+    let port = address.rsplit(':').next().unwrap();
+    let status = |host: &str| {
+        let request = format!("GET /config HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        ask(&address, &request).status
+    };
+    // DNS rebinding: a page of this name is of the same origin as what the name leads to now.
+    for host in ["evil.example", "evil.example:9180", "localhost.evil.example", "test"] {
+        assert_eq!(status(host), 421, "{host}");
+    }
+    let own = [
+        "localhost".to_owned(),
+        format!("localhost:{port}"),
+        address.clone(),
+        "[::1]".to_owned(),
+        "Gateway.Example:80".to_owned(),
+        "a.pods.example".to_owned(),
+    ];
+    for host in own {
+        assert_eq!(status(&host), 200, "{host}");
+    }
+    let request =
+        "POST /caches/x/purge?all HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(ask(&address, request).status, 421);
+    assert_eq!(ask(&address, "GET /healthz HTTP/1.0\r\n\r\n").status, 200, "no browser");
+    sluice.stop();
+}
+
+#[test]
+fn idle_connections_keep_no_probe_out() {
+    let sluice = Sluice::start(&config("[[route]]\nrespond = \"x\"\n"));
+    let admin = sluice.admin();
+    let mut idle = Vec::new();
+    for round in 0..2 {
+        for _ in 0..300 {
+            idle.push(std::net::TcpStream::connect(&admin).unwrap());
+        }
+        assert_eq!(get(&admin, "/healthz").status, 200, "round {round}");
+        assert_eq!(get(&admin, "/metrics").status, 200, "round {round}");
+    }
+    sluice.stop();
+}
+
+#[test]
+fn metrics_have_an_address_of_their_own_if_wanted() {
+    let text = config("[metrics]\naddress = \"127.0.0.1:0\"\n[[route]]\nrespond = \"x\"\n");
+    let sluice = Sluice::start(&text);
+    let line = sluice.wait_for_line("metrics on ");
+    let metrics = line.split("http://").nth(1).unwrap().trim().to_owned();
+    assert!(get(&metrics, "/metrics").text().contains("sluice_workers"));
+    for path in ["/", "/config", "/upstreams", "/healthz"] {
+        assert_eq!(get(&metrics, path).status, 404, "{path}");
+    }
+    let foreign = "GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+    assert_eq!(ask(&metrics, foreign).status, 421);
+    assert_eq!(get(&sluice.admin(), "/metrics").status, 200, "it stays there, too");
     sluice.stop();
 }

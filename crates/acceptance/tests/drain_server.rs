@@ -29,7 +29,7 @@ fn named(name: &str) -> Origin {
 /// Asks the admin listener to do this to a server.
 fn post(sluice: &Sluice, server: &str, what: &str) -> Response {
     let path = format!("/upstreams/api/servers/{server}/{what}");
-    let request = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n");
+    let request = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n");
     ask(&sluice.admin(), &(request + "Connection: close\r\n\r\n"))
 }
 
@@ -153,7 +153,7 @@ fn names_that_are_not_there_are_answered_with_those_that_are() {
         assert!(unknown.text().contains(part), "{part} in {}", unknown.text());
     }
     let request = |method: &str, path: &str, lines: &str| {
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n");
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
         ask(&sluice.admin(), &format!("{head}{lines}\r\n"))
     };
     let path = format!("/upstreams/web/servers/{}/drain", origin.address());

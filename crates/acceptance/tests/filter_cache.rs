@@ -108,7 +108,7 @@ fn status(reply: &Reply) -> &str {
 fn admin(gateway: &Sluice, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(gateway.admin()).unwrap();
     let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();

@@ -68,7 +68,7 @@ fn a_client_is_answered_and_origins_hear_of_it() {
     let plain = get(&sluice.address("plain"), "/a?b=c");
     assert_eq!(
         (plain.status, plain.fields.first("location").unwrap()),
-        (308, "https://test/a?b=c")
+        (308, "https://localhost/a?b=c")
     );
     assert_eq!(plain.fields.first("strict-transport-security"), None, "never without encryption");
     assert!(sluice.stdout().wait_after(0, "http - - - - - 308").is_some());

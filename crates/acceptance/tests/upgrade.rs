@@ -31,7 +31,8 @@ fn ask(sluice: &Sluice) -> Finished {
 fn shows(sluice: &Sluice, sample: &str, value: u64) -> bool {
     eventually(|| {
         let mut script = ByteScript::connect(&sluice.admin());
-        let page = script.send("GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        let page =
+            script.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         let Ok(page) = page.read_response(Asked::Get) else { return false };
         let text = page.text();
         text.lines().any(|line| {

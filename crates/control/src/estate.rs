@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sluice_engine::ConnectionGuard;
-use sluice_model::{Log, Model, Origin};
+use sluice_model::{Address, Log, Model, Origin};
 use sluice_net::process::ensure_unclaimed;
 use sluice_net::{Binding, Endpoint, LogCounts, LogTarget, LogWriter};
 
@@ -49,6 +49,8 @@ impl PlaceKey {
 pub(crate) struct Estate {
     places: HashMap<PlaceKey, Place>,
     admin: Option<(Endpoint, Place)>,
+    /// Where metrics alone are asked for.
+    metrics: Option<(Endpoint, Place)>,
     log: Option<(LogTarget, LogWriter)>,
 }
 
@@ -81,7 +83,13 @@ impl Estate {
             }
         }
         let mut warnings = Vec::new();
-        match self.open_admin(model, opening) {
+        let metrics = ("metrics", model.metrics.as_ref(), self.metrics.as_ref());
+        match self.open_pages(metrics, opening) {
+            Ok(metrics) => estate.metrics = metrics,
+            Err(flaw) => flaws.push(flaw),
+        }
+        let admin = ("admin", model.admin.address.as_ref(), self.admin.as_ref());
+        match self.open_pages(admin, opening) {
             Ok(admin) => estate.admin = admin,
             Err(flaw) if model.admin.origin == Origin::Default => {
                 warnings.push(format!("{flaw}; going on without the admin listener"));
@@ -147,28 +155,28 @@ impl Estate {
 
     /// Whether we have this port at one address or another; then a claim found may be our own.
     fn has_port(&self, port: u16) -> bool {
-        let admin = self.admin.iter().map(|(_, place)| place);
-        self.places.values().chain(admin).any(|place| {
+        self.all_places().any(|place| {
             matches!(place.binding.endpoint(), Endpoint::Tcp(address) if address.port() == port)
         })
     }
 
-    fn open_admin(
+    /// The place of a listener with pages of our own.
+    fn open_pages(
         &self,
-        model: &Model,
+        (name, address, known): (&str, Option<&Address>, Option<&(Endpoint, Place)>),
         opening: &Opening<'_>,
     ) -> Result<Option<(Endpoint, Place)>, Flaw> {
-        let Some(address) = &model.admin.address else { return Ok(None) };
+        let Some(address) = address else { return Ok(None) };
         let wanted = endpoint(address);
-        let known = self.admin.as_ref().filter(|(endpoint, _)| *endpoint == wanted);
+        let known = known.filter(|(endpoint, _)| *endpoint == wanted);
         let place = match known {
             Some((_, place)) => Ok(place.clone()),
             // One worker serves it.
-            None => self.find_or_bind((&admin_label(&wanted), &wanted), opening, 1),
+            None => self.find_or_bind((&pages_label(name, &wanted), &wanted), opening, 1),
         };
         match place {
             Ok(place) => Ok(Some((wanted, place))),
-            Err(error) => Err(bind_flaw("admin.address".to_owned(), &wanted, &error)),
+            Err(error) => Err(bind_flaw(format!("{name}.address"), &wanted, &error)),
         }
     }
 
@@ -202,6 +210,11 @@ impl Estate {
         self.admin.as_ref().map(|(_, place)| place)
     }
 
+    /// The place where metrics alone are asked for.
+    pub(crate) fn metrics(&self) -> Option<&Place> {
+        self.metrics.as_ref().map(|(_, place)| place)
+    }
+
     /// The writer of the access log.
     pub(crate) fn log(&self) -> Option<&LogWriter> {
         self.log.as_ref().map(|(_, writer)| writer)
@@ -217,12 +230,12 @@ impl Estate {
 
     /// Whether a binding is one of ours.
     pub(crate) fn holds(&self, binding: *const Binding) -> bool {
-        let admin = self.admin.iter().map(|(_, place)| place);
-        self.places.values().chain(admin).any(|place| Arc::as_ptr(&place.binding) == binding)
+        self.all_places().any(|place| Arc::as_ptr(&place.binding) == binding)
     }
 
     fn all_places(&self) -> impl Iterator<Item = &Place> {
-        self.places.values().chain(self.admin.iter().map(|(_, place)| place))
+        let pages = self.admin.iter().chain(&self.metrics);
+        self.places.values().chain(pages.map(|(_, place)| place))
     }
 
     /// Everything the next process needs to listen where this one does. What a service manager keeps
@@ -230,8 +243,12 @@ impl Estate {
     pub(crate) fn bequest(&self) -> Bequest {
         let mut bequest = Bequest::default();
         let listeners = self.places.iter().map(|(key, place)| (key.label(), place));
-        let admin = self.admin.iter().map(|(wanted, place)| (admin_label(wanted), place));
-        for (label, place) in listeners.chain(admin) {
+        let pages = |name, place: &'_ Option<(Endpoint, Place)>| {
+            place.as_ref().map(|(wanted, place)| (pages_label(name, wanted), place.clone()))
+        };
+        let listeners = listeners.map(|(label, place)| (label, place.clone()));
+        let pages = [pages("admin", &self.admin), pages("metrics", &self.metrics)];
+        for (label, place) in listeners.chain(pages.into_iter().flatten()) {
             if place.giver != Some(Giver::ServiceManager) {
                 bequest.add(&label, place.binding.sockets());
             }
@@ -279,8 +296,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) heritage: &'a Heritage,
 }
 
-fn admin_label(wanted: &Endpoint) -> String {
-    format!("admin {wanted}")
+fn pages_label(name: &str, wanted: &Endpoint) -> String {
+    format!("{name} {wanted}")
 }
 
 fn bind_flaw(element: String, endpoint: &Endpoint, error: &io::Error) -> Flaw {

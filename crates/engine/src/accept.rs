@@ -50,6 +50,10 @@ pub(crate) async fn accept_loop(
                         shortage.make_room(&worker, &state, "few descriptors are left").await;
                     }
                 }
+                let plan = state.plan();
+                if let Some(excess) = plan.connections.excess(plan.guard.total()) {
+                    worker.close_idle(usize::try_from(excess).unwrap_or(usize::MAX)).await;
+                }
                 admit(&worker, &exchanges, &state, accepted);
             }
             Err(error) => shortage.make_room(&worker, &state, error).await,

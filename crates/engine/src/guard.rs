@@ -14,6 +14,29 @@ pub struct ConnectionLimits {
     pub total: u32,
     /// Connections from one client: an IPv4 address, or an IPv6 network of 64 bits.
     pub per_client: u32,
+    /// What becomes of a new one when there are as many in all as may be.
+    pub when_full: WhenFull,
+}
+
+/// What becomes of a new connection when a listener has as many as it may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// The connections of the worker that are idle the longest are closed for it.
+    CloseIdle,
+}
+
+impl ConnectionLimits {
+    /// How many connections are to be closed, if they are idle, so that others have room.
+    pub(crate) const fn excess(&self, total: u32) -> Option<u32> {
+        match self.when_full {
+            // Some at a time: choosing costs a look at each.
+            WhenFull::CloseIdle if total >= self.total => Some(self.total.div_ceil(4)),
+            _ => None,
+        }
+    }
 }
 
 /// Counts of connections. Touched when a connection opens and closes, never per request.
@@ -115,7 +138,8 @@ mod tests {
     #[test]
     fn a_network_of_ipv6_is_one_client() {
         let guard = ConnectionGuard::new();
-        let limits = ConnectionLimits { requests: 1, total: 9, per_client: 2 };
+        let limits =
+            ConnectionLimits { requests: 1, total: 9, per_client: 2, when_full: WhenFull::Refuse };
         let enter = |address: &str| guard.enter(address.parse().unwrap(), &limits);
         let first = enter("2001:db8:0:1::1").unwrap();
         enter("2001:db8:0:1:ffff:ffff:ffff:ffff").unwrap();
@@ -133,7 +157,8 @@ mod tests {
     #[test]
     fn limits_hold_and_places_come_back() {
         let guard = ConnectionGuard::new();
-        let limits = ConnectionLimits { requests: 1, total: 3, per_client: 2 };
+        let limits =
+            ConnectionLimits { requests: 1, total: 3, per_client: 2, when_full: WhenFull::Refuse };
         let one: IpAddr = "10.0.0.1".parse().unwrap();
         let two: IpAddr = "10.0.0.2".parse().unwrap();
         let first = guard.enter(one, &limits).unwrap();

@@ -47,7 +47,7 @@ pub use adaptive::AdaptiveSettings;
 pub use admission::{Admission, Limit, LimitKind, LimitSettings, Limiter};
 pub use answer::Answer;
 pub use credentials::CertificateFields;
-pub use guard::{ConnectionGuard, ConnectionLimits};
+pub use guard::{ConnectionGuard, ConnectionLimits, WhenFull};
 pub use secret_parameters::SecretParameters;
 pub use shed::ConnectionCap;
 pub use snapshot::{

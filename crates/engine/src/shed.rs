@@ -62,14 +62,9 @@ impl Selection {
         falls
     }
 
-    /// Whether a choice is being made.
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.under_way.get()
-    }
-
-    /// Begins the first round: every connection is to be woken.
-    pub(crate) fn begin(&self) {
-        self.under_way.set(true);
+    /// Begins the first round: every connection is to be woken. False if another choice is under way.
+    pub(crate) fn begin(&self) -> bool {
+        !self.under_way.replace(true)
     }
 
     /// Ends the first round: the `count` longest idle ones are chosen. How many that are; unless none,
@@ -110,7 +105,7 @@ mod tests {
         for (count, expected) in rows {
             let selection = Selection::default();
             assert!(!selection.falls_on(10), "nobody is asked for");
-            selection.begin();
+            assert!(selection.begin() && !selection.begin());
             assert!(idle.iter().all(|since| !selection.falls_on(*since)));
             assert_eq!(selection.settle(count), expected.len());
             if count > 0 {

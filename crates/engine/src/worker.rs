@@ -183,12 +183,15 @@ impl Worker {
     /// Closes so many thousandths of the connections, among those that are idle, the longest idle
     /// first.
     pub(crate) async fn shed(&self, thousandths: usize) {
+        self.close_idle(self.connections.get().saturating_mul(thousandths).div_ceil(1000)).await;
+    }
+
+    /// Closes so many connections of those that are idle, the longest idle first.
+    pub(crate) async fn close_idle(&self, count: usize) {
         // Another choice is being made: it closes some as well.
-        if self.selection.is_under_way() {
+        if !self.selection.begin() {
             return;
         }
-        let count = self.connections.get().saturating_mul(thousandths).div_ceil(1000);
-        self.selection.begin();
         ask_all().await;
         let chosen = self.selection.settle(count);
         if chosen > 0 {

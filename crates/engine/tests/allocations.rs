@@ -17,7 +17,7 @@ use std::time::Duration;
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
     Action, Answer, Beginning, CallSettings, ConnectionGuard, ConnectionLimits, ListenerPlan,
-    Order, Proof, Route, RouteTable, Snapshot, WorkerParts, run_worker, team,
+    Order, Proof, Route, RouteTable, Snapshot, WhenFull, WorkerParts, run_worker, team,
 };
 use sluice_meter::Meters;
 use sluice_net::{Binding, Endpoint, LogCounts, LogTarget, LogWriter, mailbox, run};
@@ -84,7 +84,12 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>) -> Snapshot {
         limits: Limits { head: 32 * 1024, fields: 100, target: 8 * 1024 },
         path_rules: sluice_message::PathRules::DEFAULT,
         timeouts: ServerTimeouts { head: limit, idle: limit, body: limit, write: limit },
-        connections: ConnectionLimits { requests: u64::MAX, total: 100, per_client: u32::MAX },
+        connections: ConnectionLimits {
+            requests: u64::MAX,
+            total: 100,
+            per_client: u32::MAX,
+            when_full: WhenFull::Refuse,
+        },
         guard: Arc::new(ConnectionGuard::new()),
         routes: Arc::new(routes),
         http2: None,

@@ -19,7 +19,8 @@ use std::time::Duration;
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
     Action, Answer, Beginning, CallSettings, ConnectionGuard, ConnectionLimits, ListenerPlan,
-    Order, Proof, Route, RouteFilters, RouteTable, Snapshot, WorkerParts, run_worker, team,
+    Order, Proof, Route, RouteFilters, RouteTable, Snapshot, WhenFull, WorkerParts, run_worker,
+    team,
 };
 use sluice_filter::{
     Body, BodySource, Broken, Chain, Filter, Link, Phases, Piece, Reply, RequestContext,
@@ -231,7 +232,12 @@ fn snapshot(meters: &Meters, binding: &Arc<Binding>, handler: Handler) -> Snapsh
         limits: Limits { head: 32 * 1024, fields: 100, target: 8 * 1024 },
         path_rules: sluice_message::PathRules::DEFAULT,
         timeouts: ServerTimeouts { head: limit, idle: limit, body: limit, write: limit },
-        connections: ConnectionLimits { requests: u64::MAX, total: 100, per_client: u32::MAX },
+        connections: ConnectionLimits {
+            requests: u64::MAX,
+            total: 100,
+            per_client: u32::MAX,
+            when_full: WhenFull::Refuse,
+        },
         guard: Arc::new(ConnectionGuard::new()),
         routes: Arc::new(routes),
         http2: Some(sluice_wire::h2::Config::default()),

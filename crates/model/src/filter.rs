@@ -51,6 +51,7 @@ pub use jwt::{JwksSource, JwtKeys, TokenPlace};
 pub use key::{KeyOptions, Run, WhenFull};
 pub use oidc::{ClientAuth, OidcEndpoint, OidcProvider, OidcSession};
 pub use rate_limit::{RateHeaders, RateRule};
+pub(crate) use referer::parse_hosts;
 pub use request_id::AcceptedIds;
 pub use respond::MockBody;
 pub use rewrite::QueryEdits;

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use crate::address::{Address, parse_address, parse_name_server, parse_network};
 use crate::fields::Fields;
-use crate::filter::{FILTER, Filter, FilterKind, Filters};
+use crate::filter::{FILTER, Filter, FilterKind, Filters, parse_hosts};
 use crate::listener::{LISTENER, Listener, read_listeners};
 use crate::log::{LOG, Log, read_log};
 use crate::lua::{STORE, read_stores};
@@ -36,6 +36,8 @@ pub struct Model {
     pub resolver: Resolver,
     /// Where the program itself is asked.
     pub admin: Admin,
+    /// Where its metrics are asked for, apart from everything else; `None` = nowhere but there.
+    pub metrics: Option<Address>,
     /// What is written about requests.
     pub log: Log,
     /// Limits of the whole gateway.
@@ -72,6 +74,8 @@ pub struct Admin {
     pub address: Option<Address>,
     /// Whether the user chose the address. A default that is taken is no reason not to start.
     pub origin: Origin,
+    /// Host names it is asked for, beside those of the machine itself and addresses.
+    pub hosts: Vec<String>,
 }
 
 /// Where a value comes from.
@@ -124,6 +128,12 @@ pub(crate) static ROOT: Section = Section {
             kind: Kind::Table(&ADMIN),
             preset: Preset::Absent("the defaults below"),
             doc: "Where the program itself is asked.",
+        },
+        Key {
+            name: "metrics",
+            kind: Kind::Table(&METRICS),
+            preset: Preset::Absent("the defaults below"),
+            doc: "Where metrics are asked for, and nothing else.",
         },
         Key {
             name: "log",
@@ -210,12 +220,33 @@ static RESOLVER: Section = Section {
 static ADMIN: Section = Section {
     name: "admin",
     doc: "Where the program itself is asked: metrics, health, admin API, web page.",
+    keys: &[
+        Key {
+            name: "address",
+            kind: Kind::Text("address, or \"off\""),
+            preset: Preset::Value("127.0.0.1:9180"),
+            doc: "Where to listen for it, written like the address of a listener; `\"off\"` turns \
+                  it off. Keep it away from the public.",
+        },
+        Key {
+            name: "hosts",
+            kind: Kind::Texts("host, or `*.host` for all below it"),
+            preset: Preset::Absent("none"),
+            doc: "Host names in `Host` that are accepted beside `localhost` and IP addresses. Requests for other \
+                  names get 421, so that no web page can read these pages by DNS rebinding.",
+        },
+    ],
+};
+
+static METRICS: Section = Section {
+    name: "metrics",
+    doc: "A listener for `/metrics` alone, for those who may read figures but not the configuration. The admin \
+          listener has that page, too.",
     keys: &[Key {
         name: "address",
         kind: Kind::Text("address, or \"off\""),
-        preset: Preset::Value("127.0.0.1:9180"),
-        doc: "Where to listen for it, written like the address of a listener; `\"off\"` turns \
-              it off. Keep it away from the public.",
+        preset: Preset::Value("off"),
+        doc: "Where to listen for it, written like the address of a listener. `hosts` of `[admin]` holds here, too.",
     }],
 };
 
@@ -242,6 +273,7 @@ pub(crate) fn read_model(document: &Node, report: &Report<'_>) -> Model {
         trusted_proxies: root.list("trusted_proxies", parse_network),
         resolver: read_resolver(&root.table("resolver")),
         admin: read_admin(&root.table("admin"), &listeners),
+        metrics: read_own_address(&root.table("metrics"), &listeners),
         log: read_log(&root.table("log")),
         overload: read_overload(&root.table("overload")),
         listeners,
@@ -288,18 +320,25 @@ fn read_resolver(fields: &Fields<'_, '_>) -> Resolver {
 }
 
 fn read_admin(fields: &Fields<'_, '_>, listeners: &[Listener]) -> Admin {
+    let address = read_own_address(fields, listeners);
+    let written = fields.text("address");
+    let origin = if written.is_some() { Origin::Written } else { Origin::Default };
+    Admin { address, origin, hosts: fields.list("hosts", parse_hosts) }
+}
+
+/// An address that is none of a listener's.
+fn read_own_address(fields: &Fields<'_, '_>, listeners: &[Listener]) -> Option<Address> {
     let parse = |text: &str| match text {
         "off" => Ok(None),
         text => parse_address(text).map(Some),
     };
     let address = fields.parsed("address", parse).flatten();
     let written = fields.text("address");
-    let origin = if written.is_some() { Origin::Written } else { Origin::Default };
     let free = matches!(&address, Some(Address::Tcp(it)) if it.port() == 0);
     let taken = listeners.iter().find(|it| Some(&it.address) == address.as_ref() && !free);
     if let (Some(listener), Some(written)) = (taken, written) {
         let message = format!("the listener \"{}\" is at this address too", listener.name);
         fields.report.error(written.span, Flaw::new(message));
     }
-    Admin { address, origin }
+    address
 }

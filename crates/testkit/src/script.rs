@@ -266,7 +266,7 @@ impl ByteScript {
 #[must_use]
 #[track_caller]
 pub fn get(address: &str, target: &str) -> Response {
-    ask(address, &format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"))
+    ask(address, &format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 }
 
 /// One request, given as its bytes, on a connection of its own.

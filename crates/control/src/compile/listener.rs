@@ -1,7 +1,9 @@
 //! Listeners: their limits in the words of those who keep them.
 
 use sluice_conn::ServerTimeouts;
-use sluice_engine::{Beginning, ConnectionLimits, ProxyProtocol, TraceMethod, TrustedProxies};
+use sluice_engine::{
+    Beginning, ConnectionLimits, ProxyProtocol, TraceMethod, TrustedProxies, WhenFull,
+};
 use sluice_message::AmbiguousHeaders;
 use sluice_model::{self as model, Address, Http2, Limits as ModelLimits, Listener};
 use sluice_model::{ListenerTimeout, Older};
@@ -78,6 +80,7 @@ pub(crate) fn proxy_protocol(listener: &Listener) -> Option<ProxyProtocol> {
 /// No limit is the largest number.
 pub(crate) fn connection_limits(limits: &ModelLimits) -> ConnectionLimits {
     ConnectionLimits {
+        when_full: WhenFull::Refuse,
         requests: limits.requests_per_connection.unwrap_or(u64::MAX),
         total: limits.connections.unwrap_or(u32::MAX),
         per_client: limits.connections_per_client.unwrap_or(u32::MAX),

@@ -135,7 +135,8 @@ impl Supervisor {
         self.report(&problems);
         self.memory.follow(self.model.overload.memory, &self.snapshot);
         self.watch_servers();
-        let admin = self.site.snapshot(self.estate.admin());
+        self.site.allow(&self.model.admin.hosts);
+        let admin = self.site.snapshot(self.estate.admin(), self.estate.metrics());
         self.report(&self.crew.apply_admin(&admin));
         self.forget_unused_meters();
         self.announce(&before);
@@ -288,10 +289,12 @@ impl Supervisor {
                 self.introduce_made_certificate(&plan.name);
             }
         }
-        if let Some(place) = self.estate.admin()
-            && !before.holds(Arc::as_ptr(&place.binding))
-        {
-            self.voice.say(&format!("admin on {}", url(place.binding.endpoint())));
+        for (name, place) in [("admin", self.estate.admin()), ("metrics", self.estate.metrics())] {
+            if let Some(place) = place
+                && !before.holds(Arc::as_ptr(&place.binding))
+            {
+                self.voice.say(&format!("{name} on {}", url(place.binding.endpoint())));
+            }
         }
     }
 }

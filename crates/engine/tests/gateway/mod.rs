@@ -7,7 +7,8 @@ use std::time::Duration;
 use sluice_conn::ServerTimeouts;
 use sluice_engine::{
     Action, Answer, Beginning, CallSettings, ConnectionGuard, ConnectionLimits, ListenerPlan,
-    Order, Proof, Route, RouteFilters, RouteTable, Snapshot, WorkerParts, run_worker, team,
+    Order, Proof, Route, RouteFilters, RouteTable, Snapshot, WhenFull, WorkerParts, run_worker,
+    team,
 };
 use sluice_filter::{Chain, Link};
 use sluice_meter::{Meters, ProcessFacts};
@@ -113,7 +114,12 @@ fn listener(routes: Vec<Arc<Route>>, binding: &Arc<Binding>, meters: &Meters) ->
         limits: Limits { head: 32 * 1024, fields: 100, target: 8 * 1024 },
         path_rules: sluice_message::PathRules::DEFAULT,
         timeouts: ServerTimeouts { head: LIMIT, idle: LIMIT, body: LIMIT, write: LIMIT },
-        connections: ConnectionLimits { requests: u64::MAX, total: 100, per_client: u32::MAX },
+        connections: ConnectionLimits {
+            requests: u64::MAX,
+            total: 100,
+            per_client: u32::MAX,
+            when_full: WhenFull::Refuse,
+        },
         guard: Arc::new(ConnectionGuard::new()),
         routes: Arc::new(RouteTable { table, routes, unmatched: meters.route("none") }),
         http2: Some(sluice_wire::h2::Config::default()),

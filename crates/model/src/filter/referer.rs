@@ -72,7 +72,7 @@ pub(super) fn read(fields: &Fields<'_, '_>, _: &mut Roster) -> Option<Referer> {
 }
 
 /// "shop.example", "*.shop.example", or an address.
-pub(super) fn parse_hosts(text: &str) -> Result<String, Flaw> {
+pub(crate) fn parse_hosts(text: &str) -> Result<String, Flaw> {
     if let Some(below) = text.strip_prefix("*.") {
         return parse_host(below).map(|host| format!("*.{host}"));
     }

@@ -9,80 +9,124 @@ fn redact(text: &str) -> Json {
     redacted(&Source { name: "x", text, format: Format::Toml }).unwrap()
 }
 
+/// Nouns of texts that are hidden: a new noun is put here or into [`SHOWN`], after a thought.
+const CONCEALED: [&str; 21] = [
+    "\"off\", \"combined\", \"json\", or a template",
+    "Lua",
+    "condition",
+    "expression",
+    "hash",
+    "header value",
+    "key",
+    "pattern",
+    "regular expression",
+    "salt",
+    "secret",
+    "status, range such as \"200-299\", or class such as \"2xx\"",
+    "status, range such as \"502-504\", class such as \"5xx\", or gRPC status such as \"grpc:unavailable\"",
+    "target",
+    "template",
+    "template of a URL",
+    "text",
+    "value",
+    "value match",
+    "variant",
+    "word",
+];
+
 #[test]
-fn secret_keys_hide_their_values() {
-    let secret = [
-        "password",
-        "db_password",
-        "PASSWORD",
-        "secret",
-        "client-secret",
-        "token",
-        "x-auth-token",
-        "key",
-        "x-api-key",
-        "apiKey",
-        "api.key",
-        "private_key",
-        "Authorization",
-        "proxy-authorization",
-        "cookie",
-        "set-cookie",
-        "credential",
-        "credentials",
-        "auth",
-        "pwd",
-    ];
-    for key in secret {
-        assert!(is_secret(key), "{key}");
+fn every_noun_is_shown_or_concealed() {
+    let mut unknown = Vec::new();
+    let mut used = Vec::new();
+    for section in ROOT.family() {
+        for key in section.keys {
+            let (Kind::Text(noun)
+            | Kind::Texts(noun)
+            | Kind::Pairs(noun)
+            | Kind::PairLists(noun)
+            | Kind::Short(noun, _)
+            | Kind::Shorts(noun, _)) = key.kind
+            else {
+                continue;
+            };
+            used.push(noun);
+            if SHOWN.contains(&noun) == CONCEALED.contains(&noun) {
+                unknown.push(format!("{}.{}: {noun}", section.name, key.name));
+            }
+        }
     }
-    let open = ["keepalive", "path", "name", "address", "keyboard", "monkey", "author", "host", ""];
-    for key in open {
-        assert!(!is_secret(key), "{key}");
-    }
+    assert_eq!(unknown, Vec::<String>::new(), "in both lists, or in none");
+    let gone = SHOWN.iter().filter(|noun| !used.contains(noun));
+    assert_eq!(gone.collect::<Vec<_>>(), Vec::<&&str>::new(), "nothing is called that");
 }
 
 #[test]
-fn a_document_keeps_its_shape() {
+fn a_document_keeps_its_shape_and_its_harmless_values() {
     let text = r#"
 workers = 2
 flag = true
 [upstream.api]
 servers = ["http://user:pw@h:1/x", "${SERVER:-h:2}"]
+host = "origin.example"
 [[route]]
+path = "/x"
 cookie = { sid = "abc", other = ["d", 5] }
 header = { X-Api-Key = "k", accept = "json" }
-respond = { headers = { authorization = "Bearer x", x-tenant = "acme" }, body = "see http://a:b@c/d?q=1 and ${BODY}" }
-proxy = "http://h/?token=abc&x=1"
+respond = { status = 203, headers = { authorization = "Bearer x", x-tenant = "acme" }, body = "see ${BODY}" }
+[[route]]
+respond = "hush"
+filters = ["a", { headers = { request = { set = { x-a = "hush" }, remove = ["x-b"] } } }]
+[[route]]
+proxy = "http://h:1/?token=abc&x=1&y"
+timeout = { unknown = "hush" }
+[filter.a]
+when = "request.header.x == 'hush'"
+key_auth = { keys = { eva = "hush" }, header = "x" }
+[filter.b.basic_auth]
+passwords = { eva = "hush" }
+realm = "r"
+[filter.c]
+key_auth = "hush"
+[filter.d.csrf.token]
+secrets = ["hush", "hush"]
+[filter.e.lua]
+script = "return 'hush'"
+[filter.f.hush]
+hush = 1
 "#;
     let expected = json!({
         "workers": 2,
-        "flag": true,
-        "upstream": { "api": { "servers": ["http://***@h:1/x", "${SERVER:-h:2}"] } },
-        "route": [{
-            "cookie": { "sid": "***", "other": ["***", "***"] },
-            "header": { "X-Api-Key": "***", "accept": "json" },
-            "respond": {
-                "headers": { "authorization": "***", "x-tenant": "acme" },
-                "body": "see http://***@c/d?q=1 and ${BODY}",
+        "flag": "***",
+        "upstream": { "api": {
+            "servers": ["http://***@h:1/x", "${SERVER:-h:2}"],
+            "host": "origin.example",
+        } },
+        "route": [
+            {
+                "path": "/x",
+                "cookie": { "sid": "***", "other": ["***", "***"] },
+                "header": { "X-Api-Key": "***", "accept": "***" },
+                "respond": {
+                    "status": 203,
+                    "headers": { "authorization": "***", "x-tenant": "***" },
+                    "body": "***",
+                },
             },
-            "proxy": "http://h/?token=***&x=1",
-        }],
+            {
+                "respond": "***",
+                "filters": ["a", { "headers": { "request": { "set": { "x-a": "***" }, "remove": ["x-b"] } } }],
+            },
+            { "proxy": "http://h:1/?token=***&x=***&***", "timeout": { "unknown": "***" } },
+        ],
+        "filter": {
+            "a": { "when": "***", "key_auth": { "keys": { "eva": "***" }, "header": "x" } },
+            "b": { "basic_auth": { "passwords": { "eva": "***" }, "realm": "***" } },
+            "c": { "key_auth": "***" },
+            "d": { "csrf": { "token": { "secrets": ["***", "***"] } } },
+            "e": { "lua": { "script": "***" } },
+            "f": { "hush": { "hush": "***" } },
+        },
     });
-    assert_eq!(redact(text), expected);
-}
-
-#[test]
-fn filters_that_only_sound_like_secrets_are_looked_into() {
-    let text = "[filter.a]\nkey_auth = { keys = { eva = 's' }, header = 'x' }\n\
-                [filter.b.basic_auth]\npasswords = { eva = 's' }\nrealm = 'r'\n\
-                [filter.c]\nkey_auth = 's'\n[filter.d.csrf]\nsecrets = ['s', 't']\n";
-    let expected = json!({ "filter": {
-        "a": { "key_auth": { "keys": { "eva": "***" }, "header": "x" } },
-        "b": { "basic_auth": { "passwords": { "eva": "***" }, "realm": "r" } },
-        "c": { "key_auth": "***" },
-        "d": { "csrf": { "secrets": ["***", "***"] } },
-    } });
     assert_eq!(redact(text), expected);
 }
 
@@ -96,10 +140,10 @@ fn users_in_urls_are_hidden() {
         ("http://u:p@ss@h", "http://***@h"),
         ("a://u:p@b c://d:e@f", "a://***@b c://***@f"),
         ("http://h/a@b", "http://h/a@b"),
-        ("http://h/?next=http://u:p@x", "http://h/?next=http://***@x"),
+        ("http://h/?next=http://u:p@x", "http://h/?next=***"),
         ("me@example.com", "me@example.com"),
         ("?api_key=1", "?api_key=***"),
-        ("?a=b?token=1&x=2", "?a=b?token=1&x=2"),
+        ("?a=b?token=1&x=2&y", "?a=***&x=***&***"),
     ];
     for (text, expected) in rows {
         assert_eq!(mask(text), expected, "{text}");
@@ -114,5 +158,5 @@ fn broken_documents_are_problems() {
     assert_eq!(redacted(&source).unwrap_err().list.len(), 1);
     // What is wrong only in its meaning can be shown.
     let source = Source { name: "x", text: "a: 1", format: Format::Yaml };
-    assert_eq!(redacted(&source), Ok(json!({ "a": 1 })));
+    assert_eq!(redacted(&source), Ok(json!({ "a": "***" })));
 }

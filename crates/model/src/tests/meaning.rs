@@ -37,7 +37,9 @@ fn defaults_are_filled_in() {
         admin: Admin {
             address: Some(Address::Tcp("127.0.0.1:9180".parse().unwrap())),
             origin: Origin::Default,
+            hosts: vec![],
         },
+        metrics: None,
         log: Log { access: AccessLog::Off, file: None },
         overload: Overload { concurrency: None, memory: MemoryLimit::Share(80) },
         listeners: vec![Listener {
@@ -334,7 +336,7 @@ fn everything_written_arrives() {
     assert_eq!(trusted, ["10.0.0.0/8", "::1/128"]);
     let servers: Vec<_> = model.resolver.servers.iter().map(|it| it.to_string()).collect();
     assert_eq!(servers, ["1.1.1.1:53", "[::1]:5353"]);
-    assert_eq!(model.admin, Admin { address: None, origin: Origin::Written });
+    assert_eq!(model.admin, Admin { address: None, origin: Origin::Written, hosts: vec![] });
     assert_eq!(model.log.access, AccessLog::Template("{method} {path}".to_owned()));
     assert_eq!(model.log.file, Some(PathBuf::from("/var/log/a.log")));
     assert_eq!(

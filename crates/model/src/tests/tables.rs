@@ -219,6 +219,7 @@ fn every_unknown_key_is_refused_everywhere() {
     let rows = [
         "zzzzzzz = 1",
         "admin.zzzzzzz = 1",
+        "metrics.zzzzzzz = 1",
         "log.zzzzzzz = 1",
         "resolver.zzzzzzz = 1",
         "overload.zzzzzzz = 1",
