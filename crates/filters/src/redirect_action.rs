@@ -97,13 +97,13 @@ mod tests {
                 "https://{request.host}{request.raw_path}{request.search}",
             ),
         ] {
-            for target in ["/%41/../b?c=d", "/", "//evil.example", "/?", "/%2f?a=%2f"] {
+            for target in ["/%41/../b?c=d", "/", "//evil.example", "/?", "/%2b?a=%2f"] {
                 assert_eq!(location(old, target), location(new, target), "{old} {target}");
             }
         }
         for (old, target, expected) in [
             ("https://{host}{path}{query}", "/a?b=c", "https://a.example/a?b=c"),
-            ("https://{host}{path}{query}", "/%41/./b", "https://a.example/%41/./b"),
+            ("https://{host}{path}{query}", "/%41/./b", "https://a.example/A/b"),
             ("{path}/", "//evil.example", "/evil.example/"),
             ("{scheme}://b{query}", "/a?b", "http://b?b"),
         ] {
