@@ -32,7 +32,7 @@ fn the_action_has_templates_and_its_old_names() {
     ));
     let host = ["-H", "Host: a.example:8080", "-H", "x: b c&d"];
     for (target, status, location) in [
-        ("/old/%41?b=c", 308, "https://a.example/old/%41?b=c"),
+        ("/old/%41?b=c", 308, "https://a.example/old/A?b=c"),
         ("/old/x", 308, "https://a.example/old/x"),
         ("/new/7", 302, "https://a.example/users/7?by=b%20c%26d"),
         ("/?to=//evil.example", 302, "/evil.example"),

@@ -10,7 +10,7 @@ use sluice_engine::{
     Route, RouteTable, Snapshot, TraceMethod, TrustedProxies, WhenFull,
 };
 use sluice_filters::{Hosts, without_port};
-use sluice_message::{AmbiguousHeaders, PathRules, RequestHead};
+use sluice_message::{AmbiguousHeaders, PathAction, PathRules, RequestHead};
 use sluice_meter::Meters;
 use sluice_route::{BuildError, PathSpec, RouteSpec, Table};
 use sluice_wire::h1::Limits;
@@ -160,7 +160,8 @@ impl AdminSite {
             endpoint: place.binding.endpoint().clone(),
             binding: Arc::downgrade(&place.binding),
             limits: Limits { head: 32 << 10, fields: 100, target: 8 << 10 },
-            path_rules: PathRules::DEFAULT,
+            // A segment may name the file of a socket.
+            path_rules: PathRules { escaped_slashes: PathAction::Keep, ..PathRules::DEFAULT },
             timeouts: ServerTimeouts {
                 head: Duration::from_secs(5),
                 idle: Duration::from_secs(60),
