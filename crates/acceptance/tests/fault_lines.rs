@@ -17,7 +17,7 @@ fn a_line_says_when_who_what_where_and_why() {
         "[upstream.api]\nservers = [\"{closed}\"]\n[[route]]\nname = \"shop\"\nproxy = \"api\"\n\
          filters = [{{ request_id = {{}} }}]\n"
     )));
-    let request = "GET /cart/%1B%0A?token=hush HTTP/1.1\r\nHost: a\r\nX-Request-Id: 4711-abc\r\n\
+    let request = "GET /cart/a%20b?token=hush HTTP/1.1\r\nHost: a\r\nX-Request-Id: 4711-abc\r\n\
                    Connection: close\r\n\r\n";
     assert_eq!(ask(&sluice.address("web"), request).status, 502);
     let line = sluice.wait_for_line("connect_failed");
@@ -28,7 +28,7 @@ fn a_line_says_when_who_what_where_and_why() {
             "warning: upstream api at {closed}: connect_failed (Connection refused (os error 111))"
         ),
         ", client 127.0.0.1",
-        ", request \"GET /cart/",
+        ", request \"GET /cart/a%20b\"",
         ", request id ",
         ", route shop",
         ", listener web",
