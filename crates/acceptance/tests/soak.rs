@@ -24,6 +24,7 @@ mod slope;
 #[path = "soak/traffic.rs"]
 mod traffic;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -71,19 +72,30 @@ fn nothing_grows_while_everything_happens() {
     // Events come often enough in a short run that each kind happens several times.
     let pause = (total / 20).clamp(Duration::from_millis(500), Duration::from_secs(15));
     let begun = Instant::now();
-    let (mut events, mut next) = (0_u64, pause);
-    while begun.elapsed() < total {
+    let (mut events, mut next, mut troubles) = (0_u64, pause, Vec::new());
+    // Without the program there is nothing left to measure.
+    while begun.elapsed() < total && resources::is_running(gateway.sluice.pid()) {
         samples.take(gateway.sluice.pid(), begun.elapsed());
         gateway.forget_requests();
         if begun.elapsed() >= next {
-            gateway.event(events);
+            // One that fails is no reason to lose what was measured.
+            if catch_unwind(AssertUnwindSafe(|| gateway.event(events))).is_err() {
+                let seconds = begun.elapsed().as_secs();
+                let threads = resources::threads(gateway.sluice.pid());
+                troubles.push(format!("event {events} after {seconds} s: {threads}"));
+            }
             events += 1;
             next += pause;
         }
         std::thread::sleep(samples.every());
     }
+    samples.write_unfinished();
+    let running = resources::is_running(gateway.sluice.pid());
     stop.store(true, Ordering::Relaxed);
     let counts = traffic.join();
+    let lines = gateway.sluice.stderr();
+    let last = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n");
+    assert!(running, "the program ended after {:?}; it said last:\n{last}", begun.elapsed());
     gateway.recover();
     let admin = gateway.sluice.admin();
     let active = "sluice_listener_connections{listener=\"web\"}";
@@ -118,6 +130,7 @@ fn nothing_grows_while_everything_happens() {
         let grown = report.samples.growth_kib();
         assert!(grown < SHORT_GROWTH, "{grown} KiB more than when it was warm");
     }
+    assert_eq!(troubles, Vec::<String>::new());
     for trend in &report.trends {
         assert!(!trend.is_slope(), "{trend:?}");
     }

@@ -18,6 +18,9 @@ const SLOW: Duration = Duration::from_secs(15);
 /// Slow clients.
 const CLIENTS: usize = 2_000;
 
+/// Starts the servers that are attacked.
+const STARTS: [fn(&str) -> Target; 2] = [|origin| sluice(origin, ""), beside];
+
 /// What an attack cost.
 struct Cost {
     before: Usage,
@@ -54,37 +57,41 @@ impl Cost {
 /// Attacks both servers in turn; the report.
 pub(crate) fn measure() -> String {
     let origin = origin();
-    let targets = [sluice(&origin.address, ""), beside(&origin.address)];
     let mut text = format!(
         "# Attacks\n\n`make floods`: {} and {}, each with one worker and its defaults, attacked over the loopback. A \
          neighbour sends a request over HTTP/2 every 5 ms; its latency counts from the moment the request was due. The \
-         attackers and the neighbour share the machine with the server.\n\n\
+         attackers and the neighbour share the machine with the server; its load average was {} when this began, and latencies \
+         mean little above 1.\n\n\
          Without an attack:\n\n| server | CPU, s | memory, MiB | p50, ms | p99, ms | failed |\n|---|---|---|---|---|---|\n",
         version("sluice"),
-        version("nginx")
+        version("nginx"),
+        load()
     );
-    for target in &targets {
+    for start in STARTS {
+        let target = &start(&origin.address);
         let cost = Cost::of(target, || std::thread::sleep(FLOOD));
         writeln!(text, "| {} | {}", target.name, cost.columns()).unwrap();
     }
-    floods(&mut text, &targets);
-    slow(&mut text, &targets);
+    floods(&mut text, &origin.address);
+    slow(&mut text, &origin.address);
     text
 }
 
-fn floods(text: &mut String, targets: &[Target]) {
+fn floods(text: &mut String, origin: &str) {
     write!(
         text,
         "\n## Floods of frames\n\nFour clients flood for {} s; each opens a new connection when one has ended. *Steps* are what was \
          sent, *calmed* the connections that ended with `ENHANCE_YOUR_CALM`, *ended* those with another error. Memory is the peak \
-         beyond what the process had before.\n\n\
+         beyond what the process, which is new for each attack, had before.\n\n\
          | attack | server | connections | calmed | ended | steps | CPU, s | memory, MiB | p50, ms | p99, ms | failed |\n\
          |---|---|---|---|---|---|---|---|---|---|---|\n",
         FLOOD.as_secs()
     )
     .unwrap();
     for attack in FLOODS {
-        for target in targets {
+        for start in STARTS {
+            // A new process: memory that an attack before has left would hide what this one takes.
+            let target = &start(origin);
             let mut sent = None;
             let cost = Cost::of(target, || {
                 sent = Some(flood(&target.http2, attack, Bound::Time(FLOOD)));
@@ -109,7 +116,7 @@ fn floods(text: &mut String, targets: &[Target]) {
     }
 }
 
-fn slow(text: &mut String, targets: &[Target]) {
+fn slow(text: &mut String, origin: &str) {
     write!(
         text,
         "\n## Slow clients\n\n{CLIENTS} connections, or twenty times fewer with a hundred streams each, for {} s. *Left* are those \
@@ -120,7 +127,9 @@ fn slow(text: &mut String, targets: &[Target]) {
     )
     .unwrap();
     for slowness in SLOWNESSES {
-        for target in targets {
+        for start in STARTS {
+            // A new process: memory that an attack before has left would hide what this one takes.
+            let target = &start(origin);
             let mut held = (0, 0);
             let cost = Cost::of(target, || held = hold(target, slowness, CLIENTS, SLOW));
             writeln!(
@@ -135,6 +144,12 @@ fn slow(text: &mut String, targets: &[Target]) {
             .unwrap();
         }
     }
+}
+
+/// The load average of the last minute.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().unwrap_or("unknown").to_owned()
 }
 
 /// What a program says of itself.

@@ -32,7 +32,6 @@ impl Report {
         let Some(path) = std::env::var_os("SOAK_REPORT") else { return text };
         let path = Path::new(&path);
         std::fs::write(path, &text).expect("the report can be written");
-        std::fs::write(path.with_extension("csv"), self.csv()).expect("the samples can be written");
         text
     }
 
@@ -100,15 +99,5 @@ impl Report {
                 self.trends.iter().map(|trend| format!("{:.1}", trend.blocks[block])).collect();
             writeln!(text, "| {} | {} |", block + 1, means.join(" | ")).unwrap();
         }
-    }
-
-    fn csv(&self) -> String {
-        let mut text = String::from("seconds,resident_kib,descriptors,threads\n");
-        for it in &self.samples.all {
-            let seconds = it.at.as_secs_f64();
-            writeln!(text, "{seconds:.1},{},{},{}", it.resident_kib, it.descriptors, it.threads)
-                .unwrap();
-        }
-        text
     }
 }

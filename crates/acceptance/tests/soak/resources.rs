@@ -41,6 +41,23 @@ pub(crate) fn kinds(pid: u32) -> BTreeMap<String, usize> {
     kinds
 }
 
+/// Whether the process is there and has not ended.
+pub(crate) fn is_running(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
+}
+
+/// The threads of the process and where in the kernel each is, for a program that does not answer.
+pub(crate) fn threads(pid: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let about = |task: std::fs::DirEntry| {
+        let of = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let [name, place, call] = ["comm", "wchan", "syscall"].map(of);
+        format!("{}: {place} {}", name.trim(), call.split(' ').next().unwrap_or_default().trim())
+    };
+    tasks.map(about).collect::<Vec<_>>().join(", ")
+}
+
 /// The most resident memory the process ever had, in KiB.
 pub(crate) fn peak(pid: u32) -> u64 {
     status(pid, "VmHWM:")
@@ -71,6 +88,25 @@ impl Samples {
 
     pub(crate) fn take(&mut self, pid: u32, at: Duration) {
         self.all.push(sample(pid, at));
+    }
+
+    /// Writes the samples where `SOAK_REPORT` says, before anything is judged.
+    pub(crate) fn write_unfinished(&self) {
+        if let Some(path) = std::env::var_os("SOAK_REPORT") {
+            let path = std::path::Path::new(&path).with_extension("csv");
+            std::fs::write(path, self.csv()).expect("the samples can be written");
+        }
+    }
+
+    /// All samples as CSV.
+    pub(crate) fn csv(&self) -> String {
+        let mut text = String::from("seconds,resident_kib,descriptors,threads\n");
+        for it in &self.all {
+            let seconds = it.at.as_secs_f64();
+            let Sample { resident_kib, descriptors, threads, .. } = it;
+            text.push_str(&format!("{seconds:.1},{resident_kib},{descriptors},{threads}\n"));
+        }
+        text
     }
 
     /// Those behind the warm-up.
