@@ -22,8 +22,8 @@ const PADDED: u8 = 8;
 /// GET /held http a: no response comes for long.
 const GET_HELD: &[u8] = b"\x82\x04\x05/held\x86\x41\x01a";
 
-/// GET /large http a.
-const GET_LARGE: &[u8] = b"\x82\x04\x06/large\x86\x41\x01a";
+/// GET /piece http a.
+const GET_PIECE: &[u8] = b"\x82\x04\x06/piece\x86\x41\x01a";
 
 /// GET / http a.
 const GET: &[u8] = &[0x82, 0x84, 0x86, 0x41, 1, b'a'];
@@ -250,11 +250,11 @@ pub(crate) const FLOODS: &[Flood] = &[
     },
 ];
 
-/// SETTINGS with a window of zero for each stream, and a hundred requests for a large resource.
+/// SETTINGS with a window of zero for each stream, and a hundred requests for a resource of 32 KiB.
 pub(crate) fn shut_windows() -> Vec<u8> {
     let settings = frame((SETTINGS, 0), 0, &[0, 4, 0, 0, 0, 0]);
     let requests =
-        (1..200).step_by(2).map(|at| frame((HEADERS, END_HEADERS | END_STREAM), at, GET_LARGE));
+        (1..200).step_by(2).map(|at| frame((HEADERS, END_HEADERS | END_STREAM), at, GET_PIECE));
     let preface = &PREFACE[..24];
     [&[preface.to_vec(), settings][..], &requests.collect::<Vec<_>>()].concat().concat()
 }

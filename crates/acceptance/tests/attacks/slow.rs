@@ -33,7 +33,7 @@ pub(crate) const SLOWNESSES: &[Slowness] = &[
         drip: b"x", sip: 0,
     },
     Slowness {
-        name: "slow readers of 1 MiB", share: 1, address: |target| &target.http1,
+        name: "slow readers of 256 KiB", share: 1, address: |target| &target.http1,
         begin: || b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), drip: b"", sip: 1,
     },
     Slowness {

@@ -27,11 +27,14 @@ pub(crate) enum Running {
 
 /// An origin that is not hurt by thousands of requests that are given up: responses to `/held` take minutes.
 pub(crate) fn origin() -> Peer {
-    let server = "location = /held { limit_rate 1; } location = /large { }\n\
+    let server = "location = /held { limit_rate 1; } location = /large { } location = /piece { }\n\
         location = /upload { client_max_body_size 2m; return 200; }\nroot .;";
     nginx_with("", server, |scratch| {
         scratch.write("held", "held ".repeat(40));
-        scratch.write("large", vec![b'l'; 1 << 20]);
+        // What nobody takes lies in sockets: with more, thousands of them meet the kernel's limit of
+        // memory for TCP, and it resets connections of everybody on the machine.
+        scratch.write("large", vec![b'l'; 256 * 1024]);
+        scratch.write("piece", vec![b'p'; 32 * 1024]);
     })
 }
 
