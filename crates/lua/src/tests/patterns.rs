@@ -132,7 +132,9 @@ fn searches_end_with_the_budget() {
         echo.expect("meanwhile\n");
         assert_eq!(answer.rest(), "", "{body}");
         let log = script.log();
-        assert!(log.contains("it ran for too long"), "{body}: {log}");
+        // Regular expressions may reach their bound of steps first.
+        let ends = ["it ran for too long", "Max limit for backtracking count"];
+        assert!(ends.iter().any(|end| log.contains(end)), "{body}: {log}");
     }
 }
 
